@@ -1,0 +1,66 @@
+"""sde_grpo: Bayesian modelling of the training dynamics of GRPO. Names are loaded when first used."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sde_grpo.checks import check_fit
+    from sde_grpo.errors import InputError, NothingToFitError
+    from sde_grpo.fit import Fit, fit_run
+    from sde_grpo.likelihood import OscillatorTrace
+    from sde_grpo.model import build_design, trace_model
+    from sde_grpo.oscillator import Oscillator, UpdateRule, reduce_update
+    from sde_grpo.plots import plot_bands, plot_checks
+    from sde_grpo.runs import Configuration, Run, read_run, run_from_arrays
+
+_HOME = {
+    "Configuration": "runs",
+    "Fit": "fit",
+    "InputError": "errors",
+    "NothingToFitError": "errors",
+    "Oscillator": "oscillator",
+    "OscillatorTrace": "likelihood",
+    "Run": "runs",
+    "UpdateRule": "oscillator",
+    "build_design": "model",
+    "check_fit": "checks",
+    "fit_run": "fit",
+    "plot_bands": "plots",
+    "plot_checks": "plots",
+    "read_run": "runs",
+    "reduce_update": "oscillator",
+    "run_from_arrays": "runs",
+    "trace_model": "model",
+}
+
+__all__ = [
+    "Configuration",
+    "Fit",
+    "InputError",
+    "NothingToFitError",
+    "Oscillator",
+    "OscillatorTrace",
+    "Run",
+    "UpdateRule",
+    "build_design",
+    "check_fit",
+    "fit_run",
+    "plot_bands",
+    "plot_checks",
+    "read_run",
+    "reduce_update",
+    "run_from_arrays",
+    "trace_model",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'sde_grpo' has no attribute {name!r}; public names: {', '.join(__all__)}")
+    return getattr(importlib.import_module(f"sde_grpo.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

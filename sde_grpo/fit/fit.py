@@ -1,0 +1,226 @@
+"""`fit_run`: from a `Run` to a `Fit`, the posterior with everything needed to question and reproduce it."""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike
+
+from sde_grpo.fit.record import run_from_dict, run_to_dict
+from sde_grpo.fit.storage import load_tree, save_tree
+from sde_grpo.fit.trajectories import Trajectories, extended, trajectories
+from sde_grpo.inference import Draws, build_target, convergence, sample_nuts
+from sde_grpo.model import PRIORS, Design, Dynamics, Link, build_design, trace_model
+from sde_grpo.model.links import gain
+from sde_grpo.oscillator import curvature_from_relaxation_time
+from sde_grpo.precision import require_float64
+from sde_grpo.runs import Run
+
+PREDICTIVE_DRAWS = 400  # of the posterior, evenly thinned, for trajectories and replicated traces
+PRIOR_DRAWS = 1000
+PACKAGES = ("sde-grpo", "jax", "numpyro", "diffrax", "arviz", "numpy", "scipy", "xarray")
+SITES = (
+    "relaxation_time",
+    "inertia_ratio",
+    "fast_weight",
+    "start_unit",
+    "fixed_point_unit",
+    "stationary_sd",
+    "prompt_correlation",
+    "noise_scale",
+)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The posterior of one run.
+
+    `tree` has the groups ``posterior`` (chain, draw), ``prior``, ``posterior_predictive`` (chain, draw thinned,
+    step), ``log_likelihood`` (one step ahead, pointwise), ``sample_stats``, ``observed_data``, ``constant_data``;
+    its attribute ``sde_grpo`` holds run, model, priors, versions and seed as JSON. All rewards are in the run's units.
+    """
+
+    run: Run
+    tree: xr.DataTree
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """Run, model, priors, versions, seed and sampler account, as plain data."""
+        return json.loads(self.tree.attrs["sde_grpo"])
+
+    @property
+    def design(self) -> Design:
+        """The inputs of the model, rebuilt from the run."""
+        model = self.record["model"]
+        return build_design(self.run, model["link"], model["dynamics"])
+
+    @property
+    def posterior(self) -> xr.Dataset:
+        """Parameters, (chain, draw)."""
+        return self.tree["posterior"].to_dataset()
+
+    @property
+    def predictive(self) -> xr.Dataset:
+        """Trajectories and replicated traces, (chain, draw, step)."""
+        return self.tree["posterior_predictive"].to_dataset()
+
+    def draws(self, name: str) -> np.ndarray:
+        """All draws of a parameter, flat."""
+        return self.posterior[name].to_numpy().ravel()
+
+    def forecast(self, steps: ArrayLike, seed: int = 0) -> xr.Dataset:
+        """Trajectory, expected reward and reward (one logged batch) at future `steps`, given the data: (draw, step).
+
+        Raises `InputError` unless the steps increase and lie after the last logged one.
+        """
+        from sde_grpo.errors import require
+
+        future = np.atleast_1d(np.asarray(steps, dtype=float))
+        last = float(self.run.times[-1])
+        require(
+            bool(future.size and np.all(np.diff(future, prepend=last) > 0)),
+            f"Forecast steps must increase and lie after the last logged step, {last:g}; given {future[:3]} ...",
+        )
+        design = extended(self.design, future - float(self.run.times[0]))
+        paths = trajectories(design, _thinned_sites(self.tree, PREDICTIVE_DRAWS), jax.random.key(seed))
+        new = slice(-len(future), None)
+        expected, noise = np.asarray(paths.expected_reward)[:, new], np.asarray(paths.noise_sd)[:, new]
+        rewards = expected + noise * np.random.default_rng(seed).standard_normal(noise.shape)
+        fields = {"mean": np.asarray(paths.mean)[:, new], "expected_reward": expected, "reward": rewards}
+        return xr.Dataset({n: (("draw", "step"), v) for n, v in fields.items()}, coords={"step": future})
+
+    def summary(self) -> dict[str, Any]:
+        """The content of ``summary.json``: run, model, parameters, forecast, fit, sampler, checks, warnings."""
+        from sde_grpo.answers import summarise
+
+        return summarise(self)
+
+    def save(self, path: str | Path) -> None:
+        """Write one netCDF file, atomically."""
+        save_tree(self.tree, Path(path))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Fit:
+        """Read a file that `save` wrote."""
+        tree = load_tree(Path(path))
+        return cls(run_from_dict(json.loads(tree.attrs["sde_grpo"])["run"]), tree)
+
+
+def _parameters(design: Design, sites: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Sites of the model in the user's units: rewards on the reward's scale, times in steps of the log."""
+    low, width = float(design.scale.low), float(design.scale.width)
+    plateau = sites["fixed_point_unit"]
+    values = {
+        "start": low + width * sites["start_unit"],
+        "fixed_point": low + width * plateau,
+        "relaxation_time": sites["relaxation_time"],
+        "inertia_ratio": sites["inertia_ratio"],
+        "stationary_sd": width * np.asarray(gain(design.link, plateau)) * sites["stationary_sd"],
+    }
+    if "fast_weight" in sites:
+        values["fast_weight"] = sites["fast_weight"]
+    if design.rule is not None:
+        tau = sites["relaxation_time"] * float(design.time_unit)
+        values["curvature"] = np.asarray(curvature_from_relaxation_time(design.rule, tau))
+    if "prompt_correlation" in sites:
+        values["prompt_correlation"] = sites["prompt_correlation"]
+    if design.noise == "constant":
+        values["noise_sd"] = width * sites["noise_scale"]
+    if design.noise == "dispersion":
+        values["dispersion"] = sites["noise_scale"] ** 2
+    return values
+
+
+def _thinned_sites(tree: xr.DataTree, count: int) -> dict[str, np.ndarray]:
+    sites = tree["sites"].to_dataset()
+    chains, draws = sites.sizes["chain"], sites.sizes["draw"]
+    step = max(chains * draws // count, 1)
+    return {str(n): v.to_numpy()[:, ::step][:, : count // chains].ravel() for n, v in sites.data_vars.items()}
+
+
+def _predictive(paths: Trajectories, chains: int, step: np.ndarray) -> tuple[xr.Dataset, xr.Dataset]:
+    def array(values) -> tuple[tuple[str, ...], np.ndarray]:
+        v = np.asarray(values)
+        return ("chain", "draw", "step"), v.reshape(chains, -1, v.shape[-1])
+
+    predictive = {n: array(v) for n, v in paths._asdict().items() if n not in ("replicate", "log_likelihood")}
+    coords = {"step": step}
+    return (
+        xr.Dataset({"reward": array(paths.replicate), **predictive}, coords=coords),
+        xr.Dataset({"reward": array(paths.log_likelihood)}, coords=coords),
+    )
+
+
+def _dataset(values: dict[str, np.ndarray]) -> xr.Dataset:
+    return xr.Dataset({n: (("chain", "draw"), np.asarray(v, dtype=float)) for n, v in values.items()})
+
+
+def fit_run(
+    run: Run, *, link: Link | None = None, dynamics: Dynamics | None = None, seed: int = 0, progress: bool = False
+) -> Fit:
+    """Sample the posterior of `trace_model` for `run`.
+
+    `link` and `dynamics` default as in `build_design`; the same `seed` gives the same fit on the same versions.
+    Raises `InputError` in single precision, and where the design cannot be built.
+    """
+    require_float64()
+    started = time.perf_counter()
+    design = build_design(run, link, dynamics)
+    key_sample, key_prior, key_paths = jax.random.split(jax.random.key(seed), 3)
+    target = build_target(trace_model, (design, design.reward))
+    draws = sample_nuts(key_sample, target, progress=progress)
+    sites = {n: draws.sites[n] for n in SITES if n in draws.sites}
+    prior_sites = target.constrain(target.prior_draws(key_prior, PRIOR_DRAWS))
+    prior = _parameters(design, {n: np.asarray(v)[None] for n, v in prior_sites.items() if n in SITES})
+    posterior = _parameters(design, sites)
+    tree = xr.DataTree.from_dict({"posterior": _dataset(posterior), "prior": _dataset(prior), "sites": _dataset(sites)})
+    paths = trajectories(design, _thinned_sites(tree, PREDICTIVE_DRAWS), key_paths)
+    predictive, log_likelihood = _predictive(paths, draws.diverging.shape[0], run.times)
+    tree["posterior_predictive"], tree["log_likelihood"] = xr.DataTree(predictive), xr.DataTree(log_likelihood)
+    statistics = {"diverging": draws.diverging, "n_steps": draws.tree_steps, "lp": draws.log_density}
+    tree["sample_stats"] = xr.DataTree(xr.Dataset({n: (("chain", "draw"), v) for n, v in statistics.items()}))
+    tree["observed_data"] = xr.DataTree(xr.Dataset({"reward": ("step", run.reward)}, coords={"step": run.times}))
+    tree.attrs["sde_grpo"] = json.dumps(
+        {
+            "run": run_to_dict(run),
+            "model": {
+                "link": design.link,
+                "dynamics": design.dynamics,
+                "noise": design.noise,
+                "priors": {n: p.prior for n, p in PRIORS.items()},
+            },
+            "seed": seed,
+            "versions": {name: version(name) for name in PACKAGES} | {"python": sys.version.split()[0]},
+            "sampler": _account(draws, posterior, time.perf_counter() - started),
+        }
+    )
+    return Fit(run, tree)
+
+
+def _account(draws: Draws, posterior: dict[str, np.ndarray], seconds: float) -> dict[str, Any]:
+    reached = convergence(posterior)
+    kilobyte = 1024.0 if sys.platform != "darwin" else 1.0
+    return {
+        "engine": draws.engine,
+        "chains": draws.diverging.shape[0],
+        "draws": draws.diverging.shape[1],
+        "divergences": int(draws.diverging.sum()),
+        "rhat_max": reached.rhat_max,
+        "ess_bulk_min": reached.ess_bulk_min,
+        "ess_tail_min": reached.ess_tail_min,
+        "worst": reached.worst,
+        "converged": reached.reached,
+        "log_evidence": draws.log_evidence,
+        "seconds": seconds,
+        "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * kilobyte / 1e6,
+    }

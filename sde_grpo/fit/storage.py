@@ -1,0 +1,47 @@
+"""One netCDF file per fit, written beside itself and moved into place: a killed run leaves the old file whole."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import xarray as xr
+
+from sde_grpo.errors import InputError
+
+
+def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
+    """Call `write` on a temporary file in the folder of `path`, then rename it to `path`."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        write(temporary)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def save_tree(tree: xr.DataTree, path: Path) -> None:
+    """Write a `DataTree` to netCDF, compressed."""
+    encoding = {
+        group.path: {str(n): {"zlib": True, "complevel": 4} for n, v in group.data_vars.items() if v.ndim > 0}
+        for group in tree.subtree
+    }
+    write_atomically(path, lambda p: tree.to_netcdf(p, engine="h5netcdf", encoding=encoding))
+
+
+def load_tree(path: Path) -> xr.DataTree:
+    """Read a `DataTree` whole; raises `InputError` where the file is missing or is no fit of ours."""
+    if not path.is_file():
+        raise InputError(f"{path} does not exist. Give the fit.nc that `sde-grpo fit LOG --out DIR` wrote.")
+    try:
+        with xr.open_datatree(path, engine="h5netcdf") as tree:
+            loaded = tree.load()
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(f"{path} is not a netCDF file that can be read ({error}). Fit the log again.") from error
+    if "posterior" not in loaded.children or "sde_grpo" not in loaded.attrs:
+        raise InputError(f"{path} is a netCDF file, but not a fit of sde_grpo. Fit the log with `sde-grpo fit`.")
+    return loaded

@@ -1,0 +1,62 @@
+"""What every engine returns, and when a posterior counts as sampled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from jaxtyping import Array, Float
+from numpy.typing import NDArray
+
+from sde_grpo.inference.target import Target
+
+RHAT_LIMIT = 1.01
+ESS_LIMIT = 400.0
+
+
+class Draws(NamedTuple):
+    """Draws of the posterior, axes (chain, draw, ...), by site name, with the sampler's own account."""
+
+    sites: dict[str, NDArray[np.float64]]
+    diverging: NDArray[np.bool_]
+    tree_steps: NDArray[np.int_]
+    log_density: NDArray[np.float64]
+    log_evidence: float
+    engine: str
+
+
+class Engine(Protocol):
+    """Sample a `Target`: same key, same draws."""
+
+    def __call__(self, key: Array, target: Target, *, progress: bool) -> Draws: ...
+
+
+class Convergence(NamedTuple):
+    """Worst rank-normalised split R-hat and effective sample sizes over the scalar quantities given."""
+
+    rhat_max: float
+    ess_bulk_min: float
+    ess_tail_min: float
+    worst: str
+
+    @property
+    def reached(self) -> bool:
+        """R-hat <= 1.01 and at least 400 effective draws, bulk and tail, of everything."""
+        return self.rhat_max <= RHAT_LIMIT and min(self.ess_bulk_min, self.ess_tail_min) >= ESS_LIMIT
+
+
+def convergence(sites: Mapping[str, Float[Array, "chain draw"] | NDArray]) -> Convergence:
+    """Diagnostics of Vehtari et al. (2021), doi:10.1214/20-BA1221, over all entries of shape (chain, draw)."""
+    from arviz_stats.base import array_stats
+
+    scalars = {k: np.asarray(v) for k, v in sites.items() if np.ndim(v) == 2}
+    rhat, bulk, tail = {}, {}, {}
+    for name, values in scalars.items():
+        if np.ptp(values) == 0:
+            continue
+        rhat[name] = float(array_stats.rhat(values))
+        bulk[name] = float(array_stats.ess(values, method="bulk"))
+        tail[name] = float(array_stats.ess(values, method="tail", prob=(0.05, 0.95)))
+    worst = min(bulk, key=lambda name: min(bulk[name], tail[name]))
+    return Convergence(max(rhat.values()), min(bulk.values()), min(tail.values()), worst)

@@ -1,0 +1,125 @@
+"""A pilot run that finds every mode: tempered sequential Monte Carlo from the prior to the posterior.
+
+The posterior of a reward curve is often bent or split (is the rise one slow mode, or a fast one followed by a
+drift?). Chains started blindly get stuck in one part of it; particles that start from the whole prior and are cooled
+onto the data do not. Moves are differential-evolution Metropolis steps: each half of the population moves
+along differences of the other half, which needs no tuning and follows bends and gaps. The result starts the
+chains of NUTS and proposes its jumps. Sources: Del Moral, Doucet and Jasra (2006), doi:10.1111/j.1467-9868.2006.00553.x;
+ter Braak (2006), doi:10.1007/s11222-006-8769-1.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from sde_grpo.inference.moves import accepted, stride_scale
+from sde_grpo.inference.target import Target
+
+PARTICLES = 2048
+KEPT_SHARE = 0.5  # effective share of the particles that each cooling step keeps
+SWEEPS = 8  # passes of moves at each temperature
+LAST_STAGES = 5  # stages at the posterior itself
+_BISECTIONS = 40
+_MAX_STAGES = 200
+
+
+class Pilot(NamedTuple):
+    """Equally weighted particles of the posterior (n, d), the log evidence, and the last acceptance rate."""
+
+    particles: Float[Array, "n d"]
+    log_evidence: Float[Array, ""]
+    acceptance: Float[Array, ""]
+
+
+class _Population(NamedTuple):
+    z: Float[Array, "n d"]
+    log_prior: Float[Array, " n"]
+    log_likelihood: Float[Array, " n"]
+
+
+def _half_sweep(key: Array, moved: _Population, others: _Population, beta: Array, target: Target):
+    """One differential-evolution Metropolis step of every particle of `moved`, along differences of `others`."""
+    n, d = moved.z.shape
+    pick, scale, jitter, accept = jax.random.split(key, 4)
+    first, second = jax.random.randint(pick, (2, n), 0, others.z.shape[0])
+    gamma = stride_scale(scale, d, (n,))
+    proposal = moved.z + gamma[:, None] * (others.z[first] - others.z[second])
+    proposal += 1e-4 * jax.random.normal(jitter, moved.z.shape) * others.z.std(0)
+    log_prior = jax.vmap(target.log_prior)(proposal)
+    log_likelihood = jax.vmap(target.log_joint)(proposal) - log_prior
+    ratio = log_prior - moved.log_prior + beta * (log_likelihood - moved.log_likelihood)
+    taken = accepted(accept, ratio)
+    kept = jax.tree.map(
+        lambda new, old: jnp.where(taken.reshape((n,) + (1,) * (old.ndim - 1)), new, old),
+        _Population(proposal, log_prior, log_likelihood),
+        moved,
+    )
+    return kept, taken.mean(dtype=ratio.dtype)
+
+
+def _sweeps(key: Array, population: _Population, beta: Array, target: Target):
+    """`SWEEPS` passes over the population, each moving a random half of it twice; and the acceptance rate."""
+    half = population.z.shape[0] // 2
+
+    def body(carry, key):
+        key_order, key_move = jax.random.split(key)
+        order = jax.random.permutation(key_order, 2 * half)
+        moved, others = (jax.tree.map(lambda a, i=i: a[i], carry) for i in (order[:half], order[half:]))
+        moved, rate = _half_sweep(key_move, moved, others, beta, target)
+        return jax.tree.map(lambda x, y: jnp.concatenate([x, y]), moved, others), rate
+
+    population, rates = jax.lax.scan(body, population, jax.random.split(key, 2 * SWEEPS))
+    return population, rates.mean()
+
+
+def _effective_share(step: Array, log_likelihood: Array) -> Array:
+    w = jax.nn.softmax(step * log_likelihood)
+    return 1.0 / (w.size * jnp.sum(w**2))
+
+
+def _next_beta(beta: Array, log_likelihood: Array) -> Array:
+    """Largest temperature step that keeps `KEPT_SHARE` of the particles effective."""
+
+    def halve(bounds, _):
+        low, high = bounds
+        middle = (low + high) / 2
+        enough = _effective_share(middle - beta, log_likelihood) >= KEPT_SHARE
+        return (jnp.where(enough, middle, low), jnp.where(enough, high, middle)), None
+
+    (low, _), _ = jax.lax.scan(halve, (beta, jnp.ones_like(beta)), None, length=_BISECTIONS)
+    whole = _effective_share(1.0 - beta, log_likelihood) >= KEPT_SHARE
+    return jnp.where(whole, 1.0, jnp.maximum(low, beta + 1e-9))
+
+
+def run_pilot(key: Array, target: Target, particles: int = PARTICLES) -> Pilot:
+    """Cool `particles` draws of the prior onto the posterior; deterministic in `key`, traceable by jit."""
+    key, key_prior = jax.random.split(key)
+    z = target.prior_draws(key_prior, particles)
+    log_prior = jax.vmap(target.log_prior)(z)
+    log_likelihood = jax.vmap(target.log_joint)(z) - log_prior
+    start = _Population(z, log_prior, jnp.where(jnp.isnan(log_likelihood), -jnp.inf, log_likelihood))
+
+    def unfinished(carry):
+        return (carry[2] < LAST_STAGES) & (carry[5] < _MAX_STAGES)
+
+    def stage(carry):
+        key, population, last, evidence, beta, count, _ = carry
+        key, key_resample, key_move = jax.random.split(key, 3)
+        new = _next_beta(beta, population.log_likelihood)
+        log_weight = (new - beta) * population.log_likelihood
+        evidence += jax.nn.logsumexp(log_weight) - jnp.log(particles)
+        positions = (jnp.arange(particles) + jax.random.uniform(key_resample)) / particles
+        chosen = jnp.searchsorted(jnp.cumsum(jax.nn.softmax(log_weight)), positions).clip(0, particles - 1)
+        population = jax.tree.map(lambda a: a[chosen], population)
+        population, rate = _sweeps(key_move, population, new, target)
+        return key, population, last + (new >= 1.0), evidence, new, count + 1, rate
+
+    zero, none = jnp.zeros(()), jnp.zeros((), int)
+    _, population, _, evidence, _, _, rate = jax.lax.while_loop(
+        unfinished, stage, (key, start, none, zero, zero, none, zero)
+    )
+    return Pilot(population.z, evidence, rate)

@@ -1,0 +1,112 @@
+"""What the model needs of a run: the step grid, the scale, and which variant applies. Arrays only, no names."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from sde_grpo.errors import require
+from sde_grpo.model.links import Link, Scale
+from sde_grpo.model.observation import NoiseKind
+from sde_grpo.oscillator import UpdateRule
+from sde_grpo.runs import Configuration, Run
+
+Dynamics = Literal["free", "mechanistic"]
+_NEEDED = ("learning_rate", "momentum", "refresh_interval")
+
+
+class Design(eqx.Module):
+    """Inputs of `trace_model` for one run; every array field may be padded (unobserved steps at the end)."""
+
+    reward: Float[Array, " step"]  # unit scale
+    time: Float[Array, " step"]  # steps since the first logged value
+    gaps: Float[Array, " gap"]  # the distinct gaps between logged values
+    gap_index: Int[Array, " step"]  # which gap leads into each step
+    observed: Bool[Array, " step"]
+    length: Float[Array, ""]  # steps from the first to the last logged value
+    averaged: Float[Array, ""]  # batches averaged in one logged value
+    resolution: Float[Array, ""]  # grid of the rewards, unit scale
+    completions: tuple[Float[Array, ""], Float[Array, ""]]  # G, P
+    scale: Scale
+    time_unit: Float[Array, ""]  # optimizer steps per unit of the step column
+    rule: UpdateRule | None
+    link: Link = eqx.field(static=True)
+    dynamics: Dynamics = eqx.field(static=True)
+    noise: NoiseKind = eqx.field(static=True)
+    bounded: bool = eqx.field(static=True)
+
+
+def update_rule(configuration: Configuration) -> UpdateRule | None:
+    """The update rule, where learning rate, momentum and refresh interval are all known; otherwise None."""
+    c = configuration
+    if c.learning_rate is None or c.momentum is None or c.refresh_interval is None:
+        return None
+    return UpdateRule(
+        c.learning_rate,
+        c.momentum,
+        c.momentum_kind or "heavy_ball",
+        c.refresh_interval,
+        c.lag_schedule or "periodic",
+    )
+
+
+def reward_scale(run: Run) -> tuple[float, float]:
+    """(low, width) of the unit scale: the declared range, or median and spread where there is none."""
+    if run.configuration.reward_range is not None:
+        low, high = run.configuration.reward_range
+        return low, high - low
+    return float(np.median(run.reward)), float(np.std(run.reward))
+
+
+def build_design(run: Run, link: Link | None = None, dynamics: Dynamics | None = None) -> Design:
+    """The design of a run.
+
+    `link` defaults to logit where the reward has a range, identity otherwise; `dynamics` to mechanistic where
+    learning rate, momentum and refresh interval are known, free otherwise. Raises `InputError` where what was asked
+    for needs something that the run lacks.
+    """
+    c = run.configuration
+    bounded = c.reward_range is not None
+    link = link or ("logit" if bounded else "identity")
+    require(
+        link == "identity" or bounded,
+        "The logit link needs a reward range, and rewards of this run lie outside [0, 1]. "
+        "Declare it with --reward-range LOW HIGH, or use --link identity.",
+    )
+    rule = update_rule(c)
+    dynamics = dynamics or ("mechanistic" if rule is not None else "free")
+    missing = [name for name in _NEEDED if getattr(c, name) is None]
+    require(
+        dynamics == "free" or not missing,
+        f"Mechanistic dynamics need {', '.join(_NEEDED)}; this run lacks {', '.join(missing)}. "
+        f"Give them as options (--{missing[0].replace('_', '-') if missing else ''} ...) or use --dynamics free.",
+    )
+    low, width = reward_scale(run)
+    time = run.times - run.times[0]
+    gaps, index = np.unique(np.round(np.diff(time, prepend=time[0]), 9), return_inverse=True)
+    averaged = c.rows_averaged or 1.0
+    known = c.group_size is not None and c.prompts_per_step is not None
+    per_value = (c.group_size or 1) * (c.prompts_per_step or 1) * averaged
+    f = lambda x: jnp.asarray(x, dtype=float)  # noqa: E731
+    return Design(
+        reward=f((run.reward - low) / width),
+        time=f(time),
+        gaps=f(gaps),
+        gap_index=jnp.asarray(index),
+        observed=jnp.ones(len(time), bool),
+        length=f(time[-1]),
+        averaged=f(averaged),
+        resolution=f(1.0 / per_value if run.binary else 1e-3),
+        completions=(f(c.group_size or 1), f(c.prompts_per_step or 1)),
+        scale=Scale(f(low), f(width)),
+        time_unit=f(c.refresh_interval if c.step_unit == "rollout" and c.refresh_interval else 1),
+        rule=rule,
+        link=link,
+        dynamics=dynamics,
+        noise=("design_effect" if known and run.binary else "dispersion") if bounded else "constant",
+        bounded=bounded,
+    )

@@ -1,0 +1,42 @@
+"""Links between the coordinate in which the oscillator lives and the reward."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float
+
+Link = Literal["identity", "logit"]
+
+
+class Scale(NamedTuple):
+    """reward = low + width * u, with u the reward on its unit scale ([0, 1] where the range is known)."""
+
+    low: Float[Array, ""]
+    width: Float[Array, ""]
+
+    def to_unit(self, reward: ArrayLike) -> Float[Array, "..."]:
+        """u = (reward - low) / width."""
+        return (jnp.asarray(reward) - self.low) / self.width
+
+    def to_reward(self, unit: ArrayLike) -> Float[Array, "..."]:
+        """reward = low + width u."""
+        return self.low + self.width * jnp.asarray(unit)
+
+
+def to_coordinate(link: Link, unit: ArrayLike) -> Float[Array, "..."]:
+    """z = u, or logit u."""
+    return jnp.asarray(unit) if link == "identity" else jax.scipy.special.logit(jnp.asarray(unit))
+
+
+def to_unit(link: Link, coordinate: ArrayLike) -> Float[Array, "..."]:
+    """u = z, or sigmoid z."""
+    return jnp.asarray(coordinate) if link == "identity" else jax.nn.sigmoid(jnp.asarray(coordinate))
+
+
+def gain(link: Link, unit: Float[Array, "..."]) -> Float[Array, "..."]:
+    """h = du/dz: 1, or u (1 - u)."""
+    return jnp.ones_like(unit) if link == "identity" else unit * (1 - unit)

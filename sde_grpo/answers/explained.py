@@ -22,8 +22,8 @@ def step_noise_variance(reward: NDArray[np.float64], times: NDArray[np.float64])
 def explained(fit: Fit) -> dict[str, float]:
     """`r2` of the posterior mean trajectory, and `r2_ceiling` = 1 - noise variance / total variance.
 
-    The ceiling is the R^2 the true mean would reach given the noise from step to step; a low R^2 just below it is a noisy
-    log, not a misfit.
+    The ceiling is the R^2 the true mean would reach given the noise from step to step; a low R^2 just below it is a
+    noisy log, not a misfit.
     """
     reward = fit.run.reward
     trajectory = fit.predictive["mean"].to_numpy().mean((0, 1))

@@ -43,9 +43,9 @@ def warnings(fit: Fit, predicted: dict[str, Any]) -> list[str]:
     found = list(fit.run.warnings)
     if not sampler["converged"]:
         found.append(
-            f"The sampler has not converged (worst R-hat {sampler['rhat_max']:.3f}, limit {RHAT_LIMIT}; fewest effective "
-            f"draws {min(sampler['ess_bulk_min'], sampler['ess_tail_min']):.0f}, limit {ESS_LIMIT:.0f}; worst: "
-            f"{sampler['worst']}). Do not use these intervals; try another --seed or a longer log."
+            f"The sampler has not converged (worst R-hat {sampler['rhat_max']:.3f}, limit {RHAT_LIMIT}; fewest "
+            f"effective draws {min(sampler['ess_bulk_min'], sampler['ess_tail_min']):.0f}, limit {ESS_LIMIT:.0f}; "
+            f"worst: {sampler['worst']}). Do not use these intervals; try another --seed or a longer log."
         )
     if sampler["divergences"]:
         found.append(

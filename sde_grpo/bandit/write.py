@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from sde_grpo.bandit.exact import curvature, fixed_point, stationary_sd
 from sde_grpo.bandit.simulate import BanditSettings, Simulation, simulate
 
-_COLUMNS = ("group_size", "prompts_per_step", "learning_rate", "momentum", "kl_weight")
+_COLUMNS = ("group_size", "prompts_per_step", "learning_rate", "momentum", "refresh_interval", "kl_weight")
 _P_REF, _KL_WEIGHT, _STEPS = 0.5, 2.5, 300
 _NEAR_DISTANCE = 0.07  # in p, below the fixed point: the linearised decay holds to 0.004
 _SEEDS = 4
@@ -51,6 +51,7 @@ Columns, one row per optimizer step; the settings are repeated in every row, so 
 | `prompts_per_step` | P, prompts per batch |
 | `learning_rate` | eta |
 | `momentum` | mu, heavy ball |
+| `refresh_interval` | optimizer steps per sampled batch |
 | `kl_weight` | beta, weight of the KL term to the reference policy (success probability 0.5) |
 
 In `true_parameters.json`, for each file: `settings` (all of `BanditSettings`), `seed`, and at that group size

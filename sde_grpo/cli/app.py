@@ -18,7 +18,8 @@ from sde_grpo.errors import InputError
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
-    help="Bayesian modelling of GRPO reward curves: where a run levels off, how fast, and whether the model describes it.",
+    help="Bayesian modelling of GRPO reward curves: where a run levels off, how fast, and whether the model "
+    "describes it.",
 )
 
 

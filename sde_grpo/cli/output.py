@@ -82,7 +82,8 @@ def print_report(console: Console, summary: dict[str, Any]) -> None:
     s = summary["sampler"]
     console.print(
         f"{s['engine']}: {s['chains']} chains, {s['draws']} draws each, {s['divergences']} divergences, worst R-hat "
-        f"{s['rhat_max']:.3f}, fewest effective draws {min(s['ess_bulk_min'], s['ess_tail_min']):.0f}; {s['seconds']:.0f} s.",
+        f"{s['rhat_max']:.3f}, fewest effective draws {min(s['ess_bulk_min'], s['ess_tail_min']):.0f}; "
+        f"{s['seconds']:.0f} s.",
         highlight=False,
     )
     for warning in summary["warnings"]:

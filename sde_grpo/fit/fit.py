@@ -11,15 +11,18 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
 import xarray as xr
+from jaxtyping import Array
 from numpy.typing import ArrayLike
+from numpyro.infer import Predictive
 
 from sde_grpo.fit.record import run_from_dict, run_to_dict
 from sde_grpo.fit.storage import load_tree, save_tree
 from sde_grpo.fit.trajectories import Trajectories, extended, trajectories
-from sde_grpo.inference import Draws, build_target, convergence, sample_nuts
+from sde_grpo.inference import Draws, convergence, sample_nuts
 from sde_grpo.model import PRIORS, Design, Dynamics, Link, build_design, trace_model
 from sde_grpo.model.links import gain
 from sde_grpo.oscillator import curvature_from_relaxation_time
@@ -141,6 +144,11 @@ def _parameters(design: Design, sites: dict[str, np.ndarray]) -> dict[str, np.nd
     return values
 
 
+@eqx.filter_jit
+def _prior_draws(key: Array, design: Design) -> dict[str, Array]:
+    return Predictive(trace_model, num_samples=PRIOR_DRAWS, return_sites=list(SITES))(key, design)
+
+
 def _thinned_sites(tree: xr.DataTree, count: int) -> dict[str, np.ndarray]:
     sites = tree["sites"].to_dataset()
     chains, draws = sites.sizes["chain"], sites.sizes["draw"]
@@ -177,10 +185,9 @@ def fit_run(
     started = time.perf_counter()
     design = build_design(run, link, dynamics)
     key_sample, key_prior, key_paths = jax.random.split(jax.random.key(seed), 3)
-    target = build_target(trace_model, (design, design.reward))
-    draws = sample_nuts(key_sample, target, progress=progress)
+    draws = sample_nuts(key_sample, trace_model, (design, design.reward), progress=progress)
     sites = {n: draws.sites[n] for n in SITES if n in draws.sites}
-    prior_sites = target.constrain(target.prior_draws(key_prior, PRIOR_DRAWS))
+    prior_sites = _prior_draws(key_prior, design)
     prior = _parameters(design, {n: np.asarray(v)[None] for n, v in prior_sites.items() if n in SITES})
     posterior = _parameters(design, sites)
     tree = xr.DataTree.from_dict({"posterior": _dataset(posterior), "prior": _dataset(prior), "sites": _dataset(sites)})

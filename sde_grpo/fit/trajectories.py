@@ -1,4 +1,4 @@
-"""Per draw of the posterior: the trajectory, replicated traces, the path behind the data, one-step-ahead predictions."""
+"""Per draw of the posterior: the trajectory, replicated traces, path behind the data, one-step-ahead predictions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Engines that sample a posterior; each takes a `Target` and returns `Draws`."""
+"""Engines that sample a posterior; each takes a NumPyro model with its arguments and returns `Draws`."""
 
 from sde_grpo.inference.engine import Convergence, Draws, Engine, convergence
 from sde_grpo.inference.nuts import sample_nuts

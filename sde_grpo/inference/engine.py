@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import NDArray
 
-from sde_grpo.inference.target import Target
+from sde_grpo.inference.target import Model
 
 RHAT_LIMIT = 1.01
 ESS_LIMIT = 400.0
@@ -27,9 +27,9 @@ class Draws(NamedTuple):
 
 
 class Engine(Protocol):
-    """Sample a `Target`: same key, same draws."""
+    """Sample the posterior of a NumPyro model of one observed site: same key, same draws."""
 
-    def __call__(self, key: Array, target: Target, *, progress: bool) -> Draws: ...
+    def __call__(self, key: Array, model: Model, args: tuple[Any, ...], *, progress: bool) -> Draws: ...
 
 
 class Convergence(NamedTuple):
@@ -48,15 +48,15 @@ class Convergence(NamedTuple):
 
 def convergence(sites: Mapping[str, Float[Array, "chain draw"] | NDArray]) -> Convergence:
     """Diagnostics of Vehtari et al. (2021), doi:10.1214/20-BA1221, over all entries of shape (chain, draw)."""
-    from arviz_stats.base import array_stats
+    from arviz_stats.base.array import array_stats
 
     scalars = {k: np.asarray(v) for k, v in sites.items() if np.ndim(v) == 2}
     rhat, bulk, tail = {}, {}, {}
     for name, values in scalars.items():
         if np.ptp(values) == 0:
             continue
-        rhat[name] = float(array_stats.rhat(values))
-        bulk[name] = float(array_stats.ess(values, method="bulk"))
-        tail[name] = float(array_stats.ess(values, method="tail", prob=(0.05, 0.95)))
+        rhat[name] = float(np.asarray(array_stats.rhat(values)))
+        bulk[name] = float(np.asarray(array_stats.ess(values, method="bulk")))
+        tail[name] = float(np.asarray(array_stats.ess(values, method="tail", prob=(0.05, 0.95))))
     worst = min(bulk, key=lambda name: min(bulk[name], tail[name]))
     return Convergence(max(rhat.values()), min(bulk.values()), min(tail.values()), worst)

@@ -70,15 +70,15 @@ def mixture_from_particles(particles: Float[Array, "n d"]) -> Mixture:
 class JumpingNUTS(NUTS):
     """NUTS on a potential function of one vector, each transition followed by `STRIDES` strides and `JUMPS` jumps.
 
-    `particles` is the pilot's archive, shape (n, d); other options are those of NUTS.
+    `particles` is the pilot's archive, shape (n, d), and `mixture` made from it; other options are those of NUTS.
     """
 
-    def __init__(self, potential_fn, particles: Float[Array, "n d"], **options) -> None:
+    def __init__(self, potential_fn, particles: Float[Array, "n d"], mixture: Mixture, **options) -> None:
         super().__init__(potential_fn=potential_fn, **options)
         self._potential = potential_fn
         self._value_and_grad = jax.value_and_grad(potential_fn)
         self._particles = particles
-        self._mixture = jax.jit(mixture_from_particles)(particles)
+        self._mixture = mixture
 
     def sample(self, state: HMCState, model_args, model_kwargs) -> HMCState:
         """One transition of every chain."""

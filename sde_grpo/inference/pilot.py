@@ -4,8 +4,8 @@ The posterior of a reward curve is often bent or split (is the rise one slow mod
 drift?). Chains started blindly get stuck in one part of it; particles that start from the whole prior and are cooled
 onto the data do not. Moves are differential-evolution Metropolis steps: each half of the population moves
 along differences of the other half, which needs no tuning and follows bends and gaps. The result starts the
-chains of NUTS and proposes its jumps. Sources: Del Moral, Doucet and Jasra (2006), doi:10.1111/j.1467-9868.2006.00553.x;
-ter Braak (2006), doi:10.1007/s11222-006-8769-1.
+chains of NUTS and proposes its jumps. Sources: Del Moral, Doucet and Jasra (2006),
+doi:10.1111/j.1467-9868.2006.00553.x; ter Braak (2006), doi:10.1007/s11222-006-8769-1.
 """
 
 from __future__ import annotations

@@ -7,11 +7,14 @@ the energy is conserved from all of them.
 
 from __future__ import annotations
 
+from typing import Any
+
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from sde_grpo.inference.target import Target
+from sde_grpo.inference.target import Model, build_target
 
 LARGEST = 0.5
 LENGTH = 16  # leapfrog steps of a trial
@@ -19,10 +22,17 @@ TOLERATED = 2.0  # nats of energy error in a trial; NUTS calls 1000 a divergence
 TRIALS = 1024  # particles tried
 
 
+@eqx.filter_jit
 def energy_errors(
-    key: Array, target: Target, particles: Float[Array, "n d"], covariance: Float[Array, "d d"], step: Array
+    key: Array,
+    model: Model,
+    args: tuple[Any, ...],
+    particles: Float[Array, "n d"],
+    covariance: Float[Array, "d d"],
+    step: Array,
 ) -> Float[Array, " n"]:
     """Largest energy error along a trial of `LENGTH` leapfrog steps from each particle, metric `covariance`."""
+    target = build_target(model, args)
     gradient = jax.vmap(jax.value_and_grad(lambda z: -target.log_joint(z)))
     factor = jnp.linalg.cholesky(jnp.linalg.inv(covariance))
     momentum = jax.random.normal(key, particles.shape) @ factor.T
@@ -49,12 +59,14 @@ def energy_errors(
 
 
 def stable_step_size(
-    key: Array, target: Target, particles: Float[Array, "n d"], covariance: Float[Array, "d d"]
+    key: Array, model: Model, args: tuple[Any, ...], particles: Float[Array, "n d"], covariance: Float[Array, "d d"]
 ) -> float:
     """Largest step LARGEST / 2^(j/2) whose trials from `TRIALS` of the particles all stay within `TOLERATED`."""
     some = particles[:: max(len(particles) // TRIALS, 1)][:TRIALS]
-    errors = jax.jit(lambda step: energy_errors(key, target, some, covariance, step).max())
     step = LARGEST
-    while float(errors(step)) > TOLERATED and step > LARGEST / 2**8:
+    while (
+        float(energy_errors(key, model, args, some, covariance, jnp.asarray(step)).max()) > TOLERATED
+        and step > LARGEST / 2**8
+    ):
         step /= 2**0.5
     return step

@@ -39,10 +39,10 @@ def build_target(model: Model, args: tuple[Any, ...], observed_site: str = "obs"
     _, unravel = ravel_pytree(unconstrain_fn(model, args, {}, example))
 
     def log_prior(z: Float[Array, " d"]) -> Float[Array, ""]:
-        return -potential_energy(prior_model, args, {}, unravel(z))
+        return jnp.asarray(-potential_energy(prior_model, args, {}, unravel(z)))
 
     def log_joint(z: Float[Array, " d"]) -> Float[Array, ""]:
-        return -potential_energy(model, args, {}, unravel(z))
+        return jnp.asarray(-potential_energy(model, args, {}, unravel(z)))
 
     def prior_draws(key: Array, n: int) -> Float[Array, "n d"]:
         sites = Predictive(prior_model, num_samples=n, return_sites=names)(key, *args)

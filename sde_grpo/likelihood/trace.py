@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
+from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float
 from numpyro.distributions import constraints
 
@@ -32,7 +35,7 @@ class OscillatorTrace(dist.Distribution):
         "gain": constraints.real_vector,
         "noise_variance": constraints.independent(constraints.positive, 1),
     }
-    support = constraints.real_vector
+    support = constraints.real_vector  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
     pytree_data_fields = ("loc", "gain", "noise_variance", "steps", "observed", "start")
 
     def __init__(
@@ -64,8 +67,11 @@ class OscillatorTrace(dist.Distribution):
         fields = (value, self.loc, self.gain, self.noise_variance, self.observed)
         return Observations(*(self._lead(jnp.broadcast_to(f, shape)) for f in fields))
 
-    def log_prob(self, value: Float[Array, "... step"]) -> Float[Array, "..."]:
-        """Log marginal density of the trace."""
+    def log_prob(
+        self, value: Float[ArrayLike, "... step"], intermediates: list[Any] | None = None
+    ) -> Float[Array, "..."]:
+        """Log marginal density of the trace; `intermediates` is NumPyro's, and unused."""
+        value = jnp.asarray(value)
         return log_likelihood(self._start_like(value), self._steps_like(value), self._seen(value))
 
     def filtered(self, value: Float[Array, "... step"]) -> Filtered:
@@ -80,8 +86,9 @@ class OscillatorTrace(dist.Distribution):
         shape = jnp.broadcast_shapes(jnp.shape(value), self.loc.shape)
         return Transition(*(self._lead(jnp.broadcast_to(entry, shape)) for entry in self.steps))
 
-    def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Float[Array, "... step"]:
+    def sample(self, key: Array | None, sample_shape: tuple[int, ...] = ()) -> Float[Array, "... step"]:
         """Replicated traces: the fluctuation from its law, then the sampling noise."""
+        assert key is not None
         return self.sample_with_path(key, sample_shape)[0]
 
     def sample_with_path(

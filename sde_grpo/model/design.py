@@ -45,12 +45,14 @@ def update_rule(configuration: Configuration) -> UpdateRule | None:
     c = configuration
     if c.learning_rate is None or c.momentum is None or c.refresh_interval is None:
         return None
+    # Arrays, not numbers: another learning rate is then no other program to compile.
     return UpdateRule(
-        c.learning_rate,
-        c.momentum,
+        jnp.asarray(c.learning_rate, dtype=float),
+        jnp.asarray(c.momentum, dtype=float),
         c.momentum_kind or "heavy_ball",
         c.refresh_interval,
         c.lag_schedule or "periodic",
+        jnp.asarray(1.0),
     )
 
 

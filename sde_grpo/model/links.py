@@ -37,6 +37,7 @@ def to_unit(link: Link, coordinate: ArrayLike) -> Float[Array, "..."]:
     return jnp.asarray(coordinate) if link == "identity" else jax.nn.sigmoid(jnp.asarray(coordinate))
 
 
-def gain(link: Link, unit: Float[Array, "..."]) -> Float[Array, "..."]:
+def gain(link: Link, unit: ArrayLike) -> Float[Array, "..."]:
     """h = du/dz: 1, or u (1 - u)."""
+    unit = jnp.asarray(unit)
     return jnp.ones_like(unit) if link == "identity" else unit * (1 - unit)

@@ -36,7 +36,7 @@ def noise_variance(kind: NoiseKind, unit: Float[Array, " step"], completions, re
     resolution^2/12: a run that sits at 0 has no spread at all, and a density needs one.
     """
     if kind == "design_effect":
-        correlation = numpyro.sample("prompt_correlation", dist.Uniform(0.0, 1.0))
+        correlation = jnp.asarray(numpyro.sample("prompt_correlation", dist.Uniform(0.0, 1.0)))
         variance = flip_variance(unit) * design_effect(correlation, *completions)
     elif kind == "dispersion":
         root = numpyro.sample("noise_scale", dist.HalfNormal(priors.NOISE_BOUNDED))

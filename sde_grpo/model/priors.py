@@ -1,4 +1,4 @@
-"""The priors: weakly informative, each with its reason (the table of the README of this folder is made from this one)."""
+"""The priors: weakly informative, each with its reason (the table of this folder's README is made from this one)."""
 
 from __future__ import annotations
 

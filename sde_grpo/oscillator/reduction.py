@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
@@ -33,12 +34,12 @@ class UpdateRule(eqx.Module):
     Raises `InputError` where a value lies outside its range.
     """
 
-    learning_rate: float
-    momentum: float = 0.0
+    learning_rate: float | Float[Array, ""]
+    momentum: float | Float[Array, ""] = 0.0
     momentum_kind: MomentumKind = eqx.field(static=True, default="heavy_ball")
     refresh_interval: int = eqx.field(static=True, default=1)
     lag_schedule: LagSchedule = eqx.field(static=True, default="periodic")
-    stale_fraction: float = 1.0
+    stale_fraction: float | Float[Array, ""] = 1.0
 
     def __check_init__(self) -> None:
         require(self.learning_rate > 0, f"learning_rate is {self.learning_rate}; it must be positive.")
@@ -59,7 +60,7 @@ class UpdateRule(eqx.Module):
         )
 
     @property
-    def effective_learning_rate(self) -> float:
+    def effective_learning_rate(self) -> float | Float[Array, ""]:
         """eta for heavy ball, eta (1 - mu) for an EMA momentum."""
         return self.learning_rate * ((1.0 - self.momentum) if self.momentum_kind == "ema" else 1.0)
 
@@ -116,7 +117,7 @@ def temperature(oscillator: Oscillator, gradient_noise: ArrayLike, learning_rate
     size below one or, where its value is known, a damping that is not positive (no stationary state).
     """
     s2 = (jnp.asarray(learning_rate) * jnp.asarray(gradient_noise)) ** 2 / jnp.asarray(group_size)
-    if not isinstance(s2, jax.core.Tracer) and not isinstance(oscillator.damping, jax.core.Tracer):
+    if not isinstance(s2, Tracer) and not isinstance(oscillator.damping, Tracer):
         require(bool(jnp.all(jnp.asarray(group_size) >= 1)), f"group_size is {group_size}; it must be at least 1.")
         require(
             bool(jnp.all(oscillator.damping > 0)),

@@ -15,8 +15,10 @@ from sde_grpo.runs.readers.base import Log
 
 COUNT_COLUMNS: dict[str, tuple[str, ...]] = {
     "group_size": ("group_size", "num_generations", "rollout_n", "group_size_mean"),
-    "prompts_per_step": ("num_questions",),
+    "prompts_per_step": ("prompts_per_step", "num_questions"),
+    "refresh_interval": ("refresh_interval",),
 }
+NUMBER_COLUMNS = ("momentum", "kl_weight")  # read only under these names, our own
 LEARNING_RATE_COLUMNS = ("learning_rate", "train/learning_rate", "optim/lr", "lr", "actor_lr", "actor/lr")
 SAME_RATE = 1e-6
 
@@ -51,6 +53,10 @@ def from_log(log: Log, choice: Choice, rows: Sequence[Row]) -> Settings:
     settings = Settings(Configuration())
     for name, columns in COUNT_COLUMNS.items():
         _read_count(settings, name, columns, rows)
+    for name in NUMBER_COLUMNS:
+        values = _values(rows, name)
+        if values and min(values) == max(values):
+            settings.add(name, values[0], f"log ({name} column)")
     _read_learning_rate(settings, rows)
     if log.step_unit is not None:
         settings.add("step_unit", log.step_unit, log.unit_source)

@@ -64,5 +64,7 @@ def load_run(log: Path, options: dict[str, Any], columns: dict[str, Any], config
         name, separator, value = item.partition("=")
         require(bool(separator and name), f"--select is {item!r}; it must read NAME=VALUE, for example seed=42.")
         select[name] = value
-    known: dict[str, Any] = {name: str(v) if isinstance(v, StrEnum) else v for name, v in options.items() if v is not None}
+    known: dict[str, Any] = {
+        name: str(v) if isinstance(v, StrEnum) else v for name, v in options.items() if v is not None
+    }
     return read_run(log, options=Configuration(**known), config_file=config, select=select, **columns)

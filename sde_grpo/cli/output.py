@@ -97,8 +97,12 @@ def check_folder(folder: Path, force: bool) -> None:
     if folder.exists() and not force:
         raise InputError(f"--out {folder} exists; add --force to replace its fit, or name another folder.")
     existing = next((p for p in (folder, *folder.absolute().parents) if p.exists()), Path("/"))
-    if not existing.is_dir() or not os.access(existing, os.W_OK):
-        raise InputError(f"--out {folder} cannot be written: no permission in {existing.name or existing}.")
+    if not existing.is_dir():
+        raise InputError(f"--out {folder} cannot be written, for {existing} is a file; name another folder.")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise InputError(
+            f"--out {folder} cannot be written: no permission to write in {existing}; name another folder."
+        )
 
 
 @contextmanager

@@ -39,7 +39,9 @@ SITES = (
     "start_unit",
     "fixed_point_unit",
     "stationary_sd",
+    "folded_sd",
     "prompt_correlation",
+    "normal_correlation",
     "noise_scale",
 )
 

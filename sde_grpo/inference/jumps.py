@@ -20,10 +20,10 @@ from numpyro.infer.hmc import HMCState
 
 from sde_grpo.inference.moves import accepted, stride_scale
 
-CENTRES, NEIGHBOURS = 1024, 64
+CENTRES, NEIGHBOURS = 2048, 32
 BANDWIDTH = 1.0
 FREEDOM = 3.0  # Student-t kernels: tails heavier than the posterior's keep chains from sticking
-STRIDES, JUMPS = 4, 6
+STRIDES, JUMPS = 12, 6
 
 
 class Mixture(NamedTuple):

@@ -57,7 +57,7 @@ def _kernel(model: Model, args: Args, tuning: _Tuning) -> JumpingNUTS:
 @eqx.filter_jit
 def _pilot(key: Array, model: Model, args: Args) -> tuple[Pilot, Mixture, Array]:
     pilot = run_pilot(key, build_target(model, args))
-    return pilot, mixture_from_particles(pilot.particles), jnp.cov(pilot.particles.T)
+    return pilot, mixture_from_particles(pilot.particles), jnp.atleast_2d(jnp.cov(pilot.particles.T))
 
 
 @eqx.filter_jit

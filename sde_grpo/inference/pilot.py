@@ -19,7 +19,7 @@ from jaxtyping import Array, Float
 from sde_grpo.inference.moves import accepted, stride_scale
 from sde_grpo.inference.target import Target
 
-PARTICLES = 2048
+PARTICLES = 4096
 KEPT_SHARE = 0.5  # effective share of the particles that each cooling step keeps
 SWEEPS = 8  # passes of moves at each temperature
 LAST_STAGES = 5  # stages at the posterior itself

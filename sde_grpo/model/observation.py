@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+import jax
 import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
@@ -36,7 +37,9 @@ def noise_variance(kind: NoiseKind, unit: Float[Array, " step"], completions, re
     resolution^2/12: a run that sits at 0 has no spread at all, and a density needs one.
     """
     if kind == "design_effect":
-        correlation = jnp.asarray(numpyro.sample("prompt_correlation", dist.Uniform(0.0, 1.0)))
+        # Uniform by the normal distribution function, whose tails an engine can follow to 0 and to 1.
+        normal = jnp.asarray(numpyro.sample("normal_correlation", dist.Normal(0.0, 1.0)))
+        correlation = jnp.asarray(numpyro.deterministic("prompt_correlation", jax.scipy.special.ndtr(normal)))
         variance = flip_variance(unit) * design_effect(correlation, *completions)
     elif kind == "dispersion":
         root = numpyro.sample("noise_scale", dist.HalfNormal(priors.NOISE_BOUNDED))

@@ -51,9 +51,11 @@ def trace_model(design: Design, reward: Float[Array, " step"] | None = None) -> 
     mean = jnp.asarray(numpyro.deterministic("mean_unit", mean))
     widths = {"logit": priors.FLUCTUATION_LOGIT, "identity": priors.FLUCTUATION_BOUNDED}
     width = widths[design.link] if design.bounded else priors.FLUCTUATION_UNBOUNDED
-    stationary_sd = numpyro.sample("stationary_sd", dist.HalfNormal(width))
+    # Half-normal by folding: the likelihood knows only the square, and zero is no boundary but an ordinary point.
+    folded = jnp.asarray(numpyro.sample("folded_sd", dist.Normal(0.0, width)))
+    numpyro.deterministic("stationary_sd", jnp.abs(folded))
     noise = noise_variance(design.noise, mean, design.completions, design.resolution) / design.averaged
-    between = transition(b, k, stationary_sd, design.gaps)
+    between = transition(b, k, folded, design.gaps)
     steps = type(between)(*(entry[..., design.gap_index] for entry in between))
     numpyro.sample(
         "obs",

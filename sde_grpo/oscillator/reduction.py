@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jax.core import Tracer
 from jax.typing import ArrayLike
@@ -42,8 +41,8 @@ class UpdateRule(eqx.Module):
     stale_fraction: float | Float[Array, ""] = 1.0
 
     def __check_init__(self) -> None:
-        require(self.learning_rate > 0, f"learning_rate is {self.learning_rate}; it must be positive.")
-        require(0 <= self.momentum < 1, f"momentum is {self.momentum}; it must lie in [0, 1).")
+        require(bool(self.learning_rate > 0), f"learning_rate is {self.learning_rate}; it must be positive.")
+        require(bool(0 <= self.momentum < 1), f"momentum is {self.momentum}; it must lie in [0, 1).")
         require(
             self.momentum_kind in ("heavy_ball", "ema"),
             f"momentum_kind is {self.momentum_kind!r}; allowed are 'heavy_ball' (SGD) and 'ema' (Adam).",

@@ -14,7 +14,7 @@ from sde_grpo.bandit import BanditSettings, curvature, fixed_point, group_signal
 from sde_grpo.bandit.write import main, runs
 
 COMMITTED = Path(__file__).parents[2] / "data" / "bandit"
-COLUMNS = "step,reward,group_size,prompts_per_step,learning_rate,momentum,kl_weight"
+COLUMNS = "step,reward,group_size,prompts_per_step,learning_rate,momentum,refresh_interval,kl_weight"
 
 
 def read(name: str) -> list[dict[str, str]]:

@@ -22,9 +22,12 @@ def bent(scale, y=None):
 
 def split(scale, y=None):
     """Two modes at +-1 of sd 0.035, weights 3 to 1, far too narrow and far apart for NUTS to cross."""
-    a = numpyro.sample("a", dist.MixtureGeneral(
-        dist.Categorical(probs=jnp.array([0.75, 0.25])), [dist.Normal(1.0, 0.5), dist.Normal(-1.0, 0.5)]
-    ))
+    a = numpyro.sample(
+        "a",
+        dist.MixtureGeneral(
+            dist.Categorical(probs=jnp.array([0.75, 0.25])), [dist.Normal(1.0, 0.5), dist.Normal(-1.0, 0.5)]
+        ),
+    )
     numpyro.sample("obs", dist.Normal(a**2, scale), obs=y)
 
 
@@ -61,9 +64,7 @@ def test_mixture_draws_follow_its_density() -> None:
     particles = jax.random.normal(jax.random.key(0), (2048, 2))
     mixture = mixture_from_particles(particles)
     z = jax.vmap(mixture.draw)(jax.random.split(jax.random.key(1), 20_000))
-    log_ratio = [
-        jax.vmap(lambda x, m=m: -2 * jnp.sum((x - m) ** 2) - mixture.log_density(x))(z) for m in (0.0, 0.7)
-    ]
+    log_ratio = [jax.vmap(lambda x, m=m: -2 * jnp.sum((x - m) ** 2) - mixture.log_density(x))(z) for m in (0.0, 0.7)]
     one, two = (float(jnp.exp(r).mean()) for r in log_ratio)
     np.testing.assert_allclose(one, two, rtol=0.05)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
@@ -19,6 +20,9 @@ from scipy.stats import binom
 
 from sde_grpo.bandit import BanditSettings, curvature, fixed_point, simulate
 from sde_grpo.intervals import LOWER, PROBABILITY, UPPER, interval
+
+if TYPE_CHECKING:
+    from sde_grpo.model import Link
 
 NEAR = {"kl_weight": 2.5, "p_ref": 0.5, "group_size": 8, "prompts_per_step": 64, "steps": 300, "momentum": 0.0}
 START_NEAR, START_FAR = 0.04, 0.1
@@ -29,7 +33,7 @@ def settings(start: float, learning_rate: float) -> BanditSettings:
     return BanditSettings(p_start=start, learning_rate=learning_rate, refresh_interval=1, **NEAR)
 
 
-def fit_one(reward: np.ndarray, setting: BanditSettings, link: str, seed: int):
+def fit_one(reward: np.ndarray, setting: BanditSettings, link: Link, seed: int):
     """A mechanistic fit of one replicate."""
     from sde_grpo import Configuration, fit_run, run_from_arrays
 
@@ -46,7 +50,7 @@ def fit_one(reward: np.ndarray, setting: BanditSettings, link: str, seed: int):
     return fit_run(run, link=link, seed=seed)
 
 
-def study(replicates: int, start: float, link: str, seed: int) -> dict[str, object]:
+def study(replicates: int, start: float, link: Link, seed: int) -> dict[str, object]:
     """Coverage and bias of fixed point and curvature over `replicates` runs, and how often the checks flag."""
     from sde_grpo import check_fit
 

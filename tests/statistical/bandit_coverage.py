@@ -98,12 +98,15 @@ def main() -> None:
     jax.config.update("jax_enable_x64", True)
     plateau = fixed_point(0.5, 2.5, NEAR["group_size"])
     few = max(arguments.replicates // 5, 2)
-    results = [
-        study(arguments.replicates, plateau - START_NEAR, "logit", 1),
-        study(few, START_FAR, "logit", 2),
-        study(few, START_FAR, "identity", 2),
+    sets: list[tuple[int, float, Link, int]] = [
+        (arguments.replicates, plateau - START_NEAR, "logit", 1),
+        (few, START_FAR, "logit", 2),
+        (few, START_FAR, "identity", 2),
     ]
-    arguments.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    results: list[dict[str, object]] = []
+    for replicates, start, link, seed in sets:
+        results.append(study(replicates, start, link, seed))
+        arguments.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

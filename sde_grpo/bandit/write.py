@@ -36,7 +36,6 @@ Nothing here comes from elsewhere. Licence: Apache-2.0, as the package.
 | `near-G{2,4,8,16,32}-s{0..3}.csv` | start 0.07 below the fixed point, no momentum, 64 prompts a step |
 | `far-G8-s{0..3}.csv` | start at 0.1, heavy ball with momentum 0.9, 32 prompts a step: rises and saturates |
 | `true_parameters.json` | the truth for every file |
-| `far-G8-s0-bands.png` | the README's picture: `bands.png` of `sde-grpo fit data/bandit/far-G8-s0.csv --out DIR` |
 
 The `near` runs share one learning rate; their relaxation time is 33 steps at G = 2 and 46 at G = 32, because the
 curvature depends on G. Near is not infinitesimal: the second-order term of the drift makes the best single exponential

@@ -36,7 +36,8 @@ def save_tree(tree: xr.DataTree, path: Path) -> None:
 def load_tree(path: Path) -> xr.DataTree:
     """Read a `DataTree` whole; raises `InputError` where the file is missing or is no fit of ours."""
     if not path.is_file():
-        raise InputError(f"{path} does not exist. Give the fit.nc that `sde-grpo fit LOG --out DIR` wrote.")
+        problem = "is a folder" if path.is_dir() else "does not exist"
+        raise InputError(f"{path} {problem}. Give the fit.nc that `sde-grpo fit LOG --out DIR` wrote.")
     try:
         with xr.open_datatree(path, engine="h5netcdf") as tree:
             loaded = tree.load()

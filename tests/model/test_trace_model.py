@@ -85,12 +85,13 @@ def test_fast_weight_is_the_weight_of_the_fast_mode() -> None:
 
 
 def test_prior_admits_what_the_theory_needs() -> None:
-    draws = Predictive(trace_model, num_samples=4000)(jax.random.key(2), example("design effect, logit, free"))
+    design = example("design effect, logit, free")
+    draws = Predictive(trace_model, num_samples=20_000)(jax.random.key(2), design)
     q, w, sd = (np.asarray(draws[n]) for n in ("inertia_ratio", "fast_weight", "stationary_sd"))
     assert 0.05 < np.mean(q > 0.25) < 0.2
     assert np.mean(q < 1e-3) > 0.03
-    assert np.quantile(w, 0.02) < -0.85
-    assert np.quantile(w, 0.98) > 1.35
+    assert np.quantile(w, 0.02) < -0.9
+    assert np.quantile(w, 0.98) > 1.4
     assert np.mean(sd < 0.02) > 0.01
 
 

@@ -23,7 +23,8 @@ from scipy.linalg import solve_discrete_lyapunov
 from scipy.optimize import root_scalar
 from scipy.special import expit, gammaln, logit, xlog1py, xlogy
 
-from sde_grpo.bandit.ranges import (
+from sde_grpo.errors import InputError, require
+from sde_grpo.ranges import (
     require_count,
     require_group_size,
     require_momentum,
@@ -31,7 +32,6 @@ from sde_grpo.bandit.ranges import (
     require_positive,
     require_probability,
 )
-from sde_grpo.errors import InputError, require
 
 _SATURATED = 1e-9  # a fixed point closer to 1 than this is no plateau: no run would tell it from success
 _SCAN_CELLS = 500  # at finite G there may be three fixed points; the first is bracketed on this many cells

@@ -10,7 +10,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.special import expit, logit
 
-from sde_grpo.bandit.ranges import (
+from sde_grpo.errors import require
+from sde_grpo.ranges import (
     require_count,
     require_group_size,
     require_momentum,
@@ -18,7 +19,6 @@ from sde_grpo.bandit.ranges import (
     require_positive,
     require_probability,
 )
-from sde_grpo.errors import require
 
 Surrogate = Literal["importance_ratio", "old_policy"]
 

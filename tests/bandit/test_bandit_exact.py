@@ -9,8 +9,8 @@ import pytest
 from scipy.special import expit, logit
 
 from sde_grpo.bandit import curvature, fixed_point, group_signal, stationary_sd
-from sde_grpo.bandit.ranges import require_count
 from sde_grpo.errors import InputError
+from sde_grpo.ranges import require_count
 
 GROUP_SIZES = (2, 4, 8, 16, 32, 64)
 FIXED_POINTS = (0.5987, 0.6572, 0.6854, 0.6975, 0.7022, 0.7044)

@@ -1,4 +1,4 @@
-"""Range checks of the bandit's arguments: each message names the argument, its value and what is allowed."""
+"""Range checks of arguments: each message names the argument, its value and what is allowed."""
 
 from __future__ import annotations
 

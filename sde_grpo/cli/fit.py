@@ -1,0 +1,94 @@
+"""`sde-grpo fit`: fit one log and say where it will level off."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from sde_grpo.cli import options as o
+from sde_grpo.cli.reporting import float64, reporting
+
+
+class LinkName(StrEnum):
+    """Coordinate in which the oscillator lives."""
+
+    identity = "identity"
+    logit = "logit"
+
+
+class DynamicsName(StrEnum):
+    """What is unknown of the dynamics."""
+
+    free = "free"
+    mechanistic = "mechanistic"
+
+
+def fit(
+    log: o.Log,
+    out: Annotated[Path | None, typer.Option(help="Folder for fit.nc, summary.json, bands.png, checks.png.")] = None,
+    seed: Annotated[int, typer.Option(help="Same seed, same fit.")] = 0,
+    json: Annotated[bool, typer.Option("--json", help="Print summary.json alone on standard output.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the fit in an existing folder.")] = False,
+    link: Annotated[LinkName | None, typer.Option(help="Default: logit where the reward has a range.")] = None,
+    dynamics: Annotated[
+        DynamicsName | None,
+        typer.Option(help="Default: mechanistic where learning rate, momentum and refresh interval are known."),
+    ] = None,
+    group_size: o.GroupSize = None,
+    prompts_per_step: o.Prompts = None,
+    learning_rate: o.LearningRate = None,
+    momentum: o.Momentum = None,
+    momentum_kind: o.Kind = None,
+    refresh_interval: o.Refresh = None,
+    lag_schedule: o.Schedule = None,
+    kl_weight: o.KlWeight = None,
+    reward_range: o.RewardRange = None,
+    config: o.Config = None,
+    reward_column: o.RewardColumn = None,
+    step_column: o.StepColumn = None,
+    select: o.Select = None,
+) -> None:
+    """Fit one reward trace: plateau, time scale, whether it still rises, and whether the model describes it."""
+    settings = {
+        "group_size": group_size,
+        "prompts_per_step": prompts_per_step,
+        "learning_rate": learning_rate,
+        "momentum": momentum,
+        "momentum_kind": momentum_kind,
+        "refresh_interval": refresh_interval,
+        "lag_schedule": lag_schedule,
+        "kl_weight": kl_weight,
+        "reward_range": reward_range,
+    }
+    columns = {"reward_column": reward_column, "step_column": step_column, "select": select}
+    with reporting():
+        from sde_grpo.cli.output import check_folder, print_report, to_json, write_results
+
+        if out is not None:
+            check_folder(out, force)
+        run = o.load_run(log, settings, columns, config)
+        float64()
+        from sde_grpo.fit import fit_run
+
+        fitted = fit_run(
+            run,
+            link=None if link is None else link.value,
+            dynamics=None if dynamics is None else dynamics.value,
+            seed=seed,
+            progress=True,
+        )
+        summary = fitted.summary()
+        if out is not None:
+            write_results(out, fitted, summary)
+        if json:
+            typer.echo(to_json(summary), nl=False)
+        print_report(Console(stderr=json), summary)
+        if out is not None:
+            Console(stderr=json, soft_wrap=True).print(
+                f"Written to {escape(str(out))}: fit.nc, summary.json, bands.png, checks.png.", highlight=False
+            )

@@ -1,4 +1,4 @@
-"""What a flag means and what to do next, in plain words: seven messages for nine checks in two directions."""
+"""What a flag means and what to do next, in plain words: eight messages for ten checks."""
 
 from __future__ import annotations
 
@@ -37,9 +37,17 @@ GRID = (
     "poor description of single steps; average neighbouring steps and fit again."
 )
 
+WANDERS = (
+    "The reward wanders about the trajectory as sampling noise cannot, and the fit takes this for fluctuation of the "
+    "policy. Public logs show no such fluctuation, so suspect the trajectory first: far from its plateau a run may "
+    "follow another law. Do not rely on curvature or time scale; fit again with the other --link, with --dynamics "
+    "free, or without the first part of the rise, and see whether they hold."
+)
+
 MESSAGES: Mapping[tuple[str, Side], str] = {
     ("autocorrelation", "above"): STRAYS,
     ("autocorrelation", "below"): ALTERNATES,
+    ("wander", "above"): WANDERS,
     ("drawdown", "above"): FALLS,
     ("drawdown", "below"): CALM,
     ("band_share", "above"): CALM,

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import kstwo
+from scipy.stats import kstwo, norm
 
 from sde_grpo.checks.messages import Side, verdict_messages
 from sde_grpo.checks.pit import mean_and_spread, pit_values, uniformity
-from sde_grpo.checks.statistics import STATISTICS
+from sde_grpo.checks.statistics import STATISTICS, autocorrelation
 from sde_grpo.errors import require
 from sde_grpo.intervals import LOWER, UPPER, interval
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Vector = NDArray[np.float64]
 
 FLAG_BELOW = 0.01
+WHITE = 0.2  # residuals of public logs are white to within +-0.11 (theory note, section 6); twice that matters
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,15 @@ def two_sided(observed: Vector, replicated: Vector) -> tuple[float, Side]:
     return min(1.0, 2 * min(upper, lower)), "above" if upper < lower else "below"
 
 
+def _wander(reward: Vector, mean: Vector, sd: Vector) -> CheckRow:
+    """Lag-1 autocorrelation about the trajectory against that of white noise, N(0, 1/steps), one-sided."""
+    observed, width = float(np.mean(autocorrelation(reward, mean, sd))), 1 / np.sqrt(len(reward))
+    p_value = float(norm.sf(observed / width))
+    flagged = p_value < FLAG_BELOW and observed > WHITE
+    low, high = (float(norm.ppf(q) * width) for q in (LOWER, UPPER))
+    return CheckRow("wander", observed, low, high, p_value, flagged)
+
+
 def _require_usable(reward: Vector, arrays: dict[str, Vector]) -> None:
     steps = reward.shape[-1] if reward.ndim == 1 else 0
     require(steps >= 3, f"Checks need a reward of shape (step,) with at least 3 steps; given shape {reward.shape}.")
@@ -77,12 +87,16 @@ def check_arrays(
     the deterministic trajectory `mean`, the marginal `sd` of a reward about it, and the law of each reward given
     those before it, `ahead_mean` and `ahead_sd`.
 
-    A statistic is flagged when p < 0.01. There are nine checks, so a run that the model describes perfectly raises a
+    A statistic is flagged when p < 0.01. Nine checks test the model, so a run that it describes perfectly raises a
     flag with probability at most 9 x 0.01 = 9 %: at worst one run in eleven, and 6 to 7 %, one in fifteen, in
     simulations with known parameters, for the checks overlap. A limit of 0.05 would allow up to 45 %. After a fit
     flags are rarer still, for the parameters were chosen to match the same data (Meng 1994,
     doi:10.1214/aos/1176325622); for the same reason a run without flags does not prove the model. D draws tell no p
     below 2/D from 0, so the level holds for 200 independent draws or more.
+
+    The row ``wander`` asks whether the trajectory alone, with white noise about it, would do: the model's own
+    fluctuation can absorb a trajectory of the wrong shape, and then nothing else notices. It is flagged when the
+    lag-1 autocorrelation of the residuals exceeds 0.2 and white noise with p < 0.01.
 
     The row ``pit`` holds the Kolmogorov-Smirnov distance of the PIT values from uniform, its interval under
     uniformity, and its p-value. Raises `InputError` on shapes that disagree, values not finite, sd not positive.
@@ -107,6 +121,9 @@ def check_arrays(
     rows.append(CheckRow("pit", distance, float(q05), float(q95), p_value, p_value < FLAG_BELOW))
     if p_value < FLAG_BELOW:
         flags["pit"] = "above"
+    rows.append(_wander(reward, arrays["mean"], arrays["sd"]))
+    if rows[-1].flagged and "autocorrelation" not in flags:
+        flags["wander"] = "above"
     return CheckReport(tuple(rows), pit, p_value, verdict_messages(flags, mean_and_spread(pit)))
 
 

@@ -96,7 +96,7 @@ def check_folder(folder: Path, force: bool) -> None:
         raise InputError(f"--out {folder} is a file; name a folder.")
     if folder.exists() and not force:
         raise InputError(f"--out {folder} exists; add --force to replace its fit, or name another folder.")
-    existing = next((p for p in (folder, *folder.absolute().parents) if p.exists()), Path("/"))
+    existing = _nearest_existing(folder)
     if not existing.is_dir():
         raise InputError(f"--out {folder} cannot be written, for {existing} is a file; name another folder.")
     if not os.access(existing, os.W_OK | os.X_OK):
@@ -105,14 +105,17 @@ def check_folder(folder: Path, force: bool) -> None:
         )
 
 
+def _nearest_existing(path: Path) -> Path:
+    return next(p for p in (path.absolute(), *path.absolute().parents) if p.exists())
+
+
 @contextmanager
 def _staged(folder: Path) -> Iterator[Path]:
-    """A temporary folder beside `folder`, whose files move into it only when all are written."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    stage = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))
+    """A temporary folder beside `folder` or above it, whose files move into it only when all are written."""
+    stage = Path(tempfile.mkdtemp(dir=_nearest_existing(folder.parent), prefix=f".{folder.name}-"))
     try:
         yield stage
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         for file in stage.iterdir():
             os.replace(file, folder / file.name)
     finally:

@@ -17,6 +17,7 @@ from sde_grpo.checks.messages import (
     REPRODUCED,
     STRAYS,
     TAILS,
+    WANDERS,
     changing_noise,
     prediction_message,
     verdict_messages,
@@ -127,6 +128,16 @@ def test_a_model_that_wanders_too_is_not_flagged(seed: int) -> None:
     assert STRAYS not in report.messages
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_fluctuation_that_is_in_the_model_is_still_named(seed: int) -> None:
+    """What the fluctuation absorbs, nothing else notices: `wander` does, and stays quiet about white noise."""
+    report = report_on(wandering(np.random.default_rng(seed)), seed + 1000, correlation=0.7)
+    assert "wander" in flagged(report)
+    assert WANDERS in report.messages
+    quiet = report_on(white(np.random.default_rng(seed)), seed + 1000, correlation=0.0)
+    assert "wander" not in flagged(quiet)
+
+
 def test_side_and_ties() -> None:
     replicated = np.array([1.0, 2.0, 2.0, 3.0, 4.0])
     assert two_sided(np.full(5, 2.0), replicated) == (1.0, "below")  # P(>=) 4/5, P(<=) 3/5
@@ -163,10 +174,11 @@ def test_prediction_message() -> None:
 
 def test_every_statistic_has_a_message_on_both_sides() -> None:
     names = [row.statistic for row in report_on(white(np.random.default_rng(0)), 0).rows]
-    assert len(names) == 9
+    assert len(names) == 10
     for name in names:
         assert REPRODUCED not in verdict_messages({name: "above"}, (0, 0))
-        assert REPRODUCED not in verdict_messages({name: "below"}, (0, 0))
+        if name != "wander":  # one-sided: residuals that alternate are flagged as autocorrelation
+            assert REPRODUCED not in verdict_messages({name: "below"}, (0, 0))
 
 
 def test_fit_is_its_arrays() -> None:
@@ -176,7 +188,7 @@ def test_fit_is_its_arrays() -> None:
     direct = check_arrays(TRAJECTORY + noise, *arrays)
     assert (report.rows, report.messages) == (direct.rows, direct.messages)
     assert report.pit.shape == (STEPS,)
-    assert report.pit_p_value == report.rows[-1].p_value
+    assert report.pit_p_value == next(row.p_value for row in report.rows if row.statistic == "pit")
 
 
 def test_records_are_plain_data() -> None:

@@ -63,12 +63,14 @@ def study(replicates: int, start: float, link: Link, seed: int) -> dict[str, obj
     rewards = simulate(setting, replicates=replicates, seed=seed).reward
     covered = {name: 0 for name in truth}
     errors: dict[str, list[float]] = {name: [] for name in truth}
-    flagged = converged = divergences = 0
+    flagged: dict[str, int] = {}
+    converged = divergences = 0
     for i, reward in enumerate(rewards):
         fit = fit_one(np.asarray(reward), setting, link, seed=i)
         converged += fit.record["sampler"]["converged"]
         divergences += fit.record["sampler"]["divergences"]
-        flagged += any(row.flagged for row in check_fit(fit).rows)
+        for row in check_fit(fit).rows:
+            flagged[row.statistic] = flagged.get(row.statistic, 0) + row.flagged
         for name, value in truth.items():
             low, high = interval(fit.draws(name))
             covered[name] += bool(low <= value <= high)
@@ -83,7 +85,7 @@ def study(replicates: int, start: float, link: Link, seed: int) -> dict[str, obj
         "covered": covered,
         "binomial_bounds_98": [int(low), int(high)],
         "relative_error_of_median": {n: [float(np.mean(e)), float(np.std(e))] for n, e in errors.items()},
-        "runs_flagged_by_checks": flagged,
+        "runs_flagged_by_check": flagged,
         "converged": converged,
         "divergences": divergences,
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import numbers
 from typing import Literal, NamedTuple
 
 import equinox as eqx
@@ -11,6 +13,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from sde_grpo.errors import require
+from sde_grpo.ranges import require_momentum, require_positive
 
 MomentumKind = Literal["heavy_ball", "ema"]
 LagSchedule = Literal["periodic", "constant"]
@@ -28,7 +31,11 @@ class UpdateRule(eqx.Module):
     - `refresh_interval`: K_ref >= 1, optimizer steps between refreshes of the sampling policy; under the
       constant schedule it is the lag L >= 0.
     - `lag_schedule`: ``"periodic"`` (the lag runs 0 ... K_ref - 1) or ``"constant"`` (the lag is L).
-    - `stale_fraction`: phi, the share of the stiffness that is felt through the sampling policy.
+    - `stale_fraction`: phi, the share of the stiffness that is felt through the sampling policy; any finite number,
+      negative where the lag adds damping (theory note section 5).
+    - `lag_weights`: mixed lag, under the constant schedule only: w_0 ... w_L, the shares of a batch that are
+      0, 1, ..., L steps old, so that x_old = sum_l w_l x_{k-l}. They are not negative and sum to 1. By default
+      the whole batch is L steps old.
 
     Raises `InputError` where a value lies outside its range.
     """
@@ -39,10 +46,11 @@ class UpdateRule(eqx.Module):
     refresh_interval: int = eqx.field(static=True, default=1)
     lag_schedule: LagSchedule = eqx.field(static=True, default="periodic")
     stale_fraction: float | Float[Array, ""] = 1.0
+    lag_weights: tuple[float, ...] | None = eqx.field(static=True, default=None)
 
     def __check_init__(self) -> None:
-        require(bool(self.learning_rate > 0), f"learning_rate is {self.learning_rate}; it must be positive.")
-        require(bool(0 <= self.momentum < 1), f"momentum is {self.momentum}; it must lie in [0, 1).")
+        require_positive("learning_rate", float(self.learning_rate))
+        require_momentum(float(self.momentum))
         require(
             self.momentum_kind in ("heavy_ball", "ema"),
             f"momentum_kind is {self.momentum_kind!r}; allowed are 'heavy_ball' (SGD) and 'ema' (Adam).",
@@ -52,10 +60,32 @@ class UpdateRule(eqx.Module):
             f"lag_schedule is {self.lag_schedule!r}; allowed are 'periodic' and 'constant'.",
         )
         least = 1 if self.lag_schedule == "periodic" else 0
+        whole = isinstance(self.refresh_interval, numbers.Integral) and not isinstance(self.refresh_interval, bool)
         require(
-            self.refresh_interval >= least,
+            whole and self.refresh_interval >= least,
             f"refresh_interval is {self.refresh_interval}; under the {self.lag_schedule} schedule it must be "
-            f"at least {least}.",
+            f"at least {least}, and a whole number.",
+        )
+        require(
+            bool(abs(self.stale_fraction) < math.inf), f"stale_fraction is {self.stale_fraction}; it must be finite."
+        )
+        if self.lag_weights is not None:
+            self._check_weights(self.lag_weights)
+
+    def _check_weights(self, weights: tuple[float, ...]) -> None:
+        require(
+            self.lag_schedule == "constant",
+            "lag_weights are given under the periodic schedule, whose lags run 0 ... refresh_interval - 1 by "
+            "themselves; use lag_schedule='constant'.",
+        )
+        require(
+            len(weights) == self.refresh_interval + 1,
+            f"lag_weights has {len(weights)} entries, but the lags 0 ... refresh_interval = {self.refresh_interval} "
+            f"are {self.refresh_interval + 1}; give one weight for each.",
+        )
+        require(
+            all(weight >= 0 for weight in weights) and abs(sum(weights) - 1) < 1e-9,
+            f"lag_weights is {weights}; they are shares of a batch: none negative, and summing to 1.",
         )
 
     @property
@@ -65,8 +95,14 @@ class UpdateRule(eqx.Module):
 
     @property
     def lag_moments(self) -> tuple[float, float]:
-        """First and second moment of the lag: (L, L^2), or the exact averages over the refresh sawtooth."""
+        """First and second moment of the lag: (L, L^2), or averages over the mixture or the refresh sawtooth."""
         k = self.refresh_interval
+        if self.lag_weights is not None:
+            lags = range(k + 1)
+            return (
+                sum(w * lag for w, lag in zip(self.lag_weights, lags, strict=True)),
+                sum(w * lag**2 for w, lag in zip(self.lag_weights, lags, strict=True)),
+            )
         if self.lag_schedule == "constant":
             return float(k), float(k * k)
         return (k - 1) / 2.0, (k - 1) * (2 * k - 1) / 6.0

@@ -10,13 +10,14 @@ from sde_grpo.stability.critical import (
 )
 from sde_grpo.stability.posterior import curvature_of_fit, rule_of_fit
 from sde_grpo.stability.record import as_record
-from sde_grpo.stability.report import StabilityReport, stability
+from sde_grpo.stability.report import StabilityReport, assess_stability
 from sde_grpo.stability.verdict import verdict
 
 __all__ = [
     "REFRESH_LIMIT",
     "StabilityReport",
     "as_record",
+    "assess_stability",
     "average_stiffness",
     "critical_learning_rate",
     "critical_refresh_interval",
@@ -25,6 +26,5 @@ __all__ = [
     "paper_stiffness",
     "ringing_stiffness",
     "rule_of_fit",
-    "stability",
     "verdict",
 ]

@@ -21,7 +21,7 @@ from sde_grpo.stability.critical import (
 
 @dataclass(frozen=True)
 class StabilityReport:
-    """What `stability` found. Arrays have the shape of the curvature: one value, or one per draw.
+    """What `assess_stability` found. Arrays have the shape of the curvature: one value, or one per draw.
 
     - `stiffness_per_step`: a = eta kappa, with eta (1 - mu) in place of eta for an EMA momentum; per step.
     - `critical_stiffness`: a_c, the exact limit; `critical_stiffness_paper` and `critical_stiffness_average` are the
@@ -72,7 +72,7 @@ class StabilityReport:
         return "oscillatory" if rings >= settles else "overdamped"
 
 
-def stability(rule: UpdateRule, curvature: ArrayLike) -> StabilityReport:
+def assess_stability(rule: UpdateRule, curvature: ArrayLike) -> StabilityReport:
     """margin = a_c / a, and everything that goes with it, from the exact discrete map.
 
     **Arguments**

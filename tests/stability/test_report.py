@@ -14,11 +14,11 @@ from sde_grpo.oscillator import UpdateRule
 from sde_grpo.plots.stability import plot_stability
 from sde_grpo.stability import (
     as_record,
+    assess_stability,
     critical_stiffness,
     curvature_of_fit,
     ringing_stiffness,
     rule_of_fit,
-    stability,
     verdict,
 )
 from tests.stability.fits import SETTINGS, fit_with
@@ -44,7 +44,7 @@ def kappa_at(stiffness: float) -> float:
     ],
 )
 def test_regime_margins_and_words(stiffness: float, regime: str, says: str) -> None:
-    report = stability(RULE, kappa_at(stiffness))
+    report = assess_stability(RULE, kappa_at(stiffness))
     assert report.regime == regime
     assert_close(report.stiffness_per_step, stiffness, 1e-12)
     assert_close(report.margin, CRITICAL / stiffness, 1e-12)
@@ -55,15 +55,15 @@ def test_regime_margins_and_words(stiffness: float, regime: str, says: str) -> N
 
 
 def test_raised_by_its_margin_the_learning_rate_is_critical() -> None:
-    report = stability(RULE, 0.7)
+    report = assess_stability(RULE, 0.7)
     raised = dataclasses.replace(RULE, learning_rate=0.01 * float(report.margin))
-    assert_close(stability(raised, 0.7).spectral_radius, 1.0, 1e-12)
+    assert_close(assess_stability(raised, 0.7).spectral_radius, 1.0, 1e-12)
 
 
 @pytest.mark.parametrize("rule", [RULE, UpdateRule(0.01, 0.5, "heavy_ball", 6, "constant")], ids=str)
 def test_period_and_decay_are_those_of_the_update(rule: UpdateRule) -> None:
     a = 0.5 * critical_stiffness(rule)
-    report = stability(rule, a / 0.01)
+    report = assess_stability(rule, a / 0.01)
     blocks = list(paths(rule, np.array([a]), 60))
     x = np.concatenate([values[:, 0] * np.exp(unit[0] - blocks[30][1][0]) for values, unit in blocks[30:]])
     changes = np.flatnonzero(np.sign(x[1:]) != np.sign(x[:-1]))
@@ -76,14 +76,14 @@ def test_period_and_decay_are_those_of_the_update(rule: UpdateRule) -> None:
 
 
 def test_a_stable_window_is_called_one() -> None:
-    report = stability(UpdateRule(0.02, 0.95, "heavy_ball", 16, "periodic", 0.2), 4.0)
+    report = assess_stability(UpdateRule(0.02, 0.95, "heavy_ball", 16, "periodic", 0.2), 4.0)
     assert report.margin < 1
     assert report.spectral_radius < 1
     assert verdict(report)[0].startswith("Stable only within a window: lower learning rates are unstable")
 
 
 def test_record_is_strict_json_with_none_for_what_does_not_exist() -> None:
-    record = json.loads(json.dumps(as_record(stability(RULE, kappa_at(0.9 * RINGING))), allow_nan=False))
+    record = json.loads(json.dumps(as_record(assess_stability(RULE, kappa_at(0.9 * RINGING))), allow_nan=False))
     assert record["period"] is None
     assert record["regime"] == "overdamped"
     assert record["critical_stiffness"] == CRITICAL
@@ -98,13 +98,13 @@ def test_record_is_strict_json_with_none_for_what_does_not_exist() -> None:
         "lag_weights": None,
     }
     assert "probability_unstable" not in record
-    far = as_record(stability(UpdateRule(1e-6, stale_fraction=-0.5), 1.0))
+    far = as_record(assess_stability(UpdateRule(1e-6, stale_fraction=-0.5), 1.0))
     assert far["critical_refresh_interval"] is far["critical_stiffness_paper"] is None
 
 
 def test_a_mixed_lag_is_reported_without_interval_or_picture() -> None:
     rule = UpdateRule(0.01, 0.9, "heavy_ball", 2, "constant", 1.0, (0.5, 0.25, 0.25))
-    report = stability(rule, 1.0)
+    report = assess_stability(rule, 1.0)
     assert report.critical_refresh_interval is None
     assert as_record(report)["settings"]["lag_weights"] == [0.5, 0.25, 0.25]
     assert verdict(report)
@@ -114,11 +114,11 @@ def test_a_mixed_lag_is_reported_without_interval_or_picture() -> None:
 
 def test_probabilities_are_shares_of_the_draws() -> None:
     planted = np.repeat([0.5 * RINGING, 0.5 * CRITICAL, 2 * CRITICAL], [20, 70, 10])
-    report = stability(RULE, kappa_at(1.0) * planted)
+    report = assess_stability(RULE, kappa_at(1.0) * planted)
     assert (report.probability_unstable, report.probability_ringing) == (0.1, 0.7)
     assert report.regime == "oscillatory"
     assert "probability 10%" in verdict(report)[1]
-    calm = stability(RULE, kappa_at(1.0) * planted[:90])
+    calm = assess_stability(RULE, kappa_at(1.0) * planted[:90])
     assert calm.probability_unstable == 0
     assert not any("rule instability out" in line for line in verdict(calm))
 
@@ -133,7 +133,7 @@ def test_a_fit_brings_its_settings_and_its_curvature() -> None:
 
 
 def test_margins_of_a_fit_have_intervals() -> None:
-    record = as_record(stability(RULE, curvature_of_fit(fit_with(TAU, **SETTINGS))))
+    record = as_record(assess_stability(RULE, curvature_of_fit(fit_with(TAU, **SETTINGS))))
     margin = CRITICAL / (0.01 * 0.1 / (0.001 * (TAU + 1.5)))
     assert_close([record["margin"][q] for q in ("q05", "q50", "q95")], np.quantile(margin, [0.05, 0.5, 0.95]), 1e-10)
     for name in ("critical_learning_rate", "ringing_margin", "stiffness_per_step", "spectral_radius"):
@@ -207,13 +207,15 @@ def test_moments_of_a_mixed_lag() -> None:
 @pytest.mark.parametrize("curvature", [0.0, -1.0, float("nan")])
 def test_a_curvature_that_is_not_positive_is_refused(curvature: float) -> None:
     with pytest.raises(InputError, match=rf"curvature is {curvature}; it must be positive and finite"):
-        stability(RULE, curvature)
+        assess_stability(RULE, curvature)
 
 
 @pytest.mark.parametrize("schedule", ["periodic", "constant"])
 def test_the_picture_shows_limits_bands_and_the_setting(schedule) -> None:
     rule = dataclasses.replace(RULE, lag_schedule=schedule)
-    figure = plot_stability(stability(rule, kappa_at(RINGING) * np.exp(0.3 * np.random.default_rng(1).normal(size=50))))
+    figure = plot_stability(
+        assess_stability(rule, kappa_at(RINGING) * np.exp(0.3 * np.random.default_rng(1).normal(size=50)))
+    )
     (axes,) = figure.axes
     labels = axes.get_legend_handles_labels()[1]
     assert labels.count("90 %") == 2
@@ -222,6 +224,6 @@ def test_the_picture_shows_limits_bands_and_the_setting(schedule) -> None:
     assert_close(np.ravel(point.get_xydata()), [0.01, 4.0], 1e-12)
     limit = next(line for line in axes.lines if line.get_label() == "instability begins")
     x, y = np.asarray(limit.get_xydata()).T
-    kappa = float(np.median(stability(rule, kappa_at(RINGING)).curvature))
+    kappa = float(np.median(assess_stability(rule, kappa_at(RINGING)).curvature))
     assert np.all(np.diff(x) < 0)
     assert 0.3 < x[y == 4.0][0] * kappa / critical_stiffness(rule) < 3

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from sde_grpo.likelihood import OscillatorTrace
     from sde_grpo.model import build_design, trace_model
     from sde_grpo.oscillator import Oscillator, UpdateRule, reduce_update
-    from sde_grpo.plots import plot_bands, plot_checks
+    from sde_grpo.plots import plot_bands, plot_checks, plot_stability
     from sde_grpo.runs import Configuration, Run, read_run, run_from_arrays
+    from sde_grpo.stability import StabilityReport, assess_stability
 
 _HOME = {
     "Configuration": "runs",
@@ -23,12 +24,15 @@ _HOME = {
     "Oscillator": "oscillator",
     "OscillatorTrace": "likelihood",
     "Run": "runs",
+    "StabilityReport": "stability",
     "UpdateRule": "oscillator",
+    "assess_stability": "stability",
     "build_design": "model",
     "check_fit": "checks",
     "fit_run": "fit",
     "plot_bands": "plots",
     "plot_checks": "plots",
+    "plot_stability": "plots",
     "read_run": "runs",
     "reduce_update": "oscillator",
     "run_from_arrays": "runs",
@@ -43,12 +47,15 @@ __all__ = [
     "Oscillator",
     "OscillatorTrace",
     "Run",
+    "StabilityReport",
     "UpdateRule",
+    "assess_stability",
     "build_design",
     "check_fit",
     "fit_run",
     "plot_bands",
     "plot_checks",
+    "plot_stability",
     "read_run",
     "reduce_update",
     "run_from_arrays",

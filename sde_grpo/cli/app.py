@@ -6,6 +6,8 @@ import typer
 
 from sde_grpo.cli.check import check
 from sde_grpo.cli.fit import fit
+from sde_grpo.cli.simulate import simulate
+from sde_grpo.cli.stability import stability
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -14,5 +16,5 @@ app = typer.Typer(
     "describes it.",
 )
 
-for command in (fit, check):
+for command in (fit, check, stability, simulate):
     app.command()(command)

@@ -91,8 +91,8 @@ def stability(
 def _report(settings: dict[str, Any], curvature: float | None, file: Path | None) -> tuple[StabilityReport, list[str]]:
     """The report, and what a reader must know of the fit first."""
     from sde_grpo.oscillator import UpdateRule
+    from sde_grpo.stability import assess_stability as judge
     from sde_grpo.stability import curvature_of_fit, rule_of_fit
-    from sde_grpo.stability import stability as judge
 
     if file is None:
         missing = [f"--{name.replace('_', '-')}" for name in _NEEDED if name not in settings]

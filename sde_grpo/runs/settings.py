@@ -10,7 +10,7 @@ import numpy as np
 
 from sde_grpo.runs.cells import Row, number_or_none
 from sde_grpo.runs.columns import Choice
-from sde_grpo.runs.configuration import Configuration
+from sde_grpo.runs.configuration import WORDS, Configuration
 from sde_grpo.runs.readers.base import Log
 
 COUNT_COLUMNS: dict[str, tuple[str, ...]] = {
@@ -19,6 +19,7 @@ COUNT_COLUMNS: dict[str, tuple[str, ...]] = {
     "refresh_interval": ("refresh_interval",),
 }
 NUMBER_COLUMNS = ("momentum", "kl_weight")  # read only under these names, our own
+WORD_COLUMNS = ("momentum_kind", "lag_schedule")  # the same
 LEARNING_RATE_COLUMNS = ("learning_rate", "train/learning_rate", "optim/lr", "lr", "actor_lr", "actor/lr")
 SAME_RATE = 1e-6
 
@@ -57,6 +58,10 @@ def from_log(log: Log, choice: Choice, rows: Sequence[Row]) -> Settings:
         values = _values(rows, name)
         if values and min(values) == max(values):
             settings.add(name, values[0], f"log ({name} column)")
+    for name in WORD_COLUMNS:
+        words = {str(row.cells[name]).strip() for row in rows if row.cells.get(name) is not None}
+        if len(words) == 1 and words <= set(WORDS[name]):
+            settings.add(name, words.pop(), f"log ({name} column)")
     _read_learning_rate(settings, rows)
     if log.step_unit is not None:
         settings.add("step_unit", log.step_unit, log.unit_source)

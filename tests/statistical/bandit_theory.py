@@ -35,7 +35,7 @@ from sde_grpo.stability import critical_stiffness, ringing_stiffness
 GROUP_SIZES = (2, 4, 8, 16, 32, 64)
 DISPLACEMENT = 0.05  # of the logit: the third-order term of the drift changes the rate by less than 0.2 %
 PROMPTS = 1024  # a step, for the transitions: the noise that builds up near instability must stay in the linear range
-PARTS = 10  # of the replicates, for the standard error of the place of the transition
+PARTS = 10  # of the replicates, left out one at a time for the standard error of the place (jackknife)
 
 
 @dataclass(frozen=True)
@@ -85,13 +85,14 @@ def response(case: Case, interval: int, replicates: int, seed: int) -> Float[np.
     """Half the difference of coupled runs from either side of the fixed point, in units of the displacement.
 
     Every refresh from the start under periodic refresh; under constant lag, where L + 1 numbers are the state, at
-    strides of about L/2 after 3 L steps, when the slowest pair of roots is left.
+    strides of about L/2, late enough for the slowest pair of roots to be left and early enough for it to be seen
+    (after 2 L steps at the onset of ringing, where it decays; after 3 L steps at the onset of instability).
     """
     p_ref, kl_weight, group_size = case.bandit
     plateau = logit(fixed_point(*case.bandit)) - logit(p_ref)
     constant = case.lag_schedule == "constant"
     stride = max(interval // 2, 1) if constant else interval
-    first = 6 if constant else 0
+    first = (4 if case.transition == "ringing" else 6) if constant else 0
     last = first + (2 if case.momentum == 0 and not constant else 6)
     training = Training(
         optimizer=Momentum(case.learning_rate(), case.momentum),
@@ -143,7 +144,8 @@ def located(case: Case, responses: list[Float[np.ndarray, "replicate record"]]) 
 def transition(case: Case, replicates: int, seed: int) -> dict[str, object]:
     """Where theory puts the transition and where the sampled bandit shows it."""
     responses = [response(case, interval, replicates, seed) for interval in case.sweep]
-    parts = [located(case, [r[i::PARTS] for r in responses]) for i in range(PARTS)]
+    part = np.arange(replicates) % PARTS
+    without = [located(case, [r[part != i] for r in responses]) for i in range(PARTS)]
     place = located(case, responses)
     rule = case.rule(case.expected)
     return {
@@ -156,7 +158,7 @@ def transition(case: Case, replicates: int, seed: int) -> dict[str, object]:
         "stiffness_per_step": case.learning_rate() * curvature(*case.bandit),
         "expected": case.expected,
         "located": place,
-        "standard_error": float(np.std(parts, ddof=1) / math.sqrt(PARTS)),
+        "standard_error": float(np.std(without) * math.sqrt(PARTS - 1)),
         "relative_error": place / case.expected - 1,
     }
 
@@ -207,13 +209,13 @@ def spread(group_size: int, replicates: int, seed: int, *, times: float = 40.0) 
 def main() -> None:
     """Run everything and write the result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--replicates", type=int, default=1000)
+    parser.add_argument("--replicates", type=int, default=1000, help="half of them for the transitions")
     parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".json"))
     arguments = parser.parse_args()
     jax.config.update("jax_enable_x64", True)
     result: dict[str, list[dict[str, object]]] = {"transitions": [], "spread": []}
     for case in CASES:
-        result["transitions"].append(transition(case, arguments.replicates // 5, seed=1))
+        result["transitions"].append(transition(case, arguments.replicates // 2, seed=1))
         print(result["transitions"][-1], flush=True)
     for group_size in GROUP_SIZES:
         result["spread"].append({**spread(group_size, arguments.replicates, seed=2)})

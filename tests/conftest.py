@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
 
 os.environ["MPLBACKEND"] = "Agg"
+os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="sde-grpo-tests-")  # nothing is written to the user's
 
 import jax
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sde_grpo.fit import Fit
-from sde_grpo.model.links import to_coordinate, to_unit
+from sde_grpo.likelihood.links import to_coordinate, to_unit
 from sde_grpo.oscillator import displacement
 
 SHARE = 0.95  # of the rise, "done" by convention

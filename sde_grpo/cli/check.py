@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from sde_grpo.cli.reporting import float64, reporting
+from sde_grpo.cli.reporting import reporting, start_jax
 
 
 def check(
@@ -20,7 +20,7 @@ def check(
 ) -> None:
     """Posterior predictive checks of a fit: which features of the data the model does not reproduce."""
     with reporting():
-        float64()
+        start_jax()
         from rich.table import Table
 
         from sde_grpo.checks import check_fit, rows_as_records

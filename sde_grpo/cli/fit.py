@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from sde_grpo.cli import options as o
-from sde_grpo.cli.reporting import float64, reporting
+from sde_grpo.cli.reporting import reporting, start_jax
 
 
 class LinkName(StrEnum):
@@ -19,6 +19,14 @@ class LinkName(StrEnum):
 
     identity = "identity"
     logit = "logit"
+
+
+class EngineChoice(StrEnum):
+    """How the posterior is sampled."""
+
+    auto = "auto"
+    smc = "smc"
+    nuts = "nuts"
 
 
 class DynamicsName(StrEnum):
@@ -39,6 +47,9 @@ def fit(
         DynamicsName | None,
         typer.Option(help="Default: mechanistic where learning rate, momentum and refresh interval are known."),
     ] = None,
+    engine: Annotated[
+        EngineChoice, typer.Option(help="auto: smc, and nuts where smc has not converged.")
+    ] = EngineChoice.auto,
     group_size: o.GroupSize = None,
     prompts_per_step: o.Prompts = None,
     learning_rate: o.LearningRate = None,
@@ -72,13 +83,14 @@ def fit(
         if out is not None:
             check_folder(out, force)
         run = o.load_run(log, settings, columns, config)
-        float64()
+        start_jax()
         from sde_grpo.fit import fit_run
 
         fitted = fit_run(
             run,
             link=None if link is None else link.value,
             dynamics=None if dynamics is None else dynamics.value,
+            engine=engine.value,
             seed=seed,
             progress=True,
         )

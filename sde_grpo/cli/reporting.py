@@ -22,7 +22,12 @@ def reporting() -> Iterator[None]:
         raise typer.Exit(2) from None
 
 
-def float64() -> None:
+def start_jax() -> None:
+    """64-bit arithmetic, and compiled programs kept in the user's cache folder (unless JAX was told of another)."""
     import jax
+    from platformdirs import user_cache_path
 
     jax.config.update("jax_enable_x64", True)
+    if jax.config.jax_compilation_cache_dir is None:  # pyright: ignore[reportAttributeAccessIssue]
+        jax.config.update("jax_compilation_cache_dir", str(user_cache_path("sde-grpo") / "compiled"))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)

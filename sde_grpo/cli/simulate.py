@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from sde_grpo.cli import options as o
-from sde_grpo.cli.reporting import float64, reporting
+from sde_grpo.cli.reporting import reporting, start_jax
 
 if TYPE_CHECKING:
     from sde_grpo.sde.trace import Truth
@@ -106,7 +106,7 @@ def simulate(
         require(out is not None or not json, "--json prints where the trace goes without --out; add --out.")
         if out is not None:
             _check_out(out, force)
-        float64()
+        start_jax()
         from dataclasses import asdict
 
         from sde_grpo.cli.output import to_json

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from sde_grpo.cli import options as o
-from sde_grpo.cli.reporting import float64, reporting
+from sde_grpo.cli.reporting import reporting, start_jax
 from sde_grpo.errors import InputError, require
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def stability(
         )
         if out is not None:
             _check_picture(out, force)
-        float64()
+        start_jax()
         from sde_grpo.cli.output import to_json
         from sde_grpo.stability import as_record, verdict
 

@@ -22,9 +22,9 @@ from numpyro.infer import Predictive
 from sde_grpo.fit.record import run_from_dict, run_to_dict
 from sde_grpo.fit.storage import load_tree, save_tree
 from sde_grpo.fit.trajectories import Trajectories, extended, trajectories
-from sde_grpo.inference import Draws, convergence, sample_nuts
-from sde_grpo.model import PRIORS, Design, Dynamics, Link, build_design, trace_model
-from sde_grpo.model.links import gain
+from sde_grpo.inference import Draws, EngineName, convergence, sample
+from sde_grpo.likelihood.links import gain
+from sde_grpo.model import PRIORS, Design, Dynamics, Link, build_design, padded, trace_model
 from sde_grpo.oscillator import curvature_from_relaxation_time
 from sde_grpo.precision import require_float64
 from sde_grpo.runs import Run
@@ -96,8 +96,9 @@ class Fit:
             bool(future.size and np.all(np.diff(future, prepend=last) > 0)),
             f"Forecast steps must increase and lie after the last logged step, {last:g}; given {future[:3]} ...",
         )
-        design = extended(self.design, future - float(self.run.times[0]))
-        paths = trajectories(design, _thinned_sites(self.tree, PREDICTIVE_DRAWS), jax.random.key(seed))
+        longer = extended(self.design, future - float(self.run.times[0]))
+        sites = _thinned_sites(self.tree, PREDICTIVE_DRAWS)
+        paths = trajectories(padded(longer), sites, jax.random.key(seed), len(longer.time))
         new = slice(-len(future), None)
         expected, noise = np.asarray(paths.expected_reward)[:, new], np.asarray(paths.noise_sd)[:, new]
         rewards = expected + noise * np.random.default_rng(seed).standard_normal(noise.shape)
@@ -176,24 +177,31 @@ def _dataset(values: dict[str, np.ndarray]) -> xr.Dataset:
 
 
 def fit_run(
-    run: Run, *, link: Link | None = None, dynamics: Dynamics | None = None, seed: int = 0, progress: bool = False
+    run: Run,
+    *,
+    link: Link | None = None,
+    dynamics: Dynamics | None = None,
+    engine: EngineName = "auto",
+    seed: int = 0,
+    progress: bool = False,
 ) -> Fit:
     """Sample the posterior of `trace_model` for `run`.
 
     `link` and `dynamics` default as in `build_design`; the same `seed` gives the same fit on the same versions.
-    Raises `InputError` in single precision, and where the design cannot be built.
+    `engine` is ``"smc"``, ``"nuts"``, or ``"auto"``: smc, and nuts where smc has not converged.
+    Raises `InputError` in single precision, for an unknown engine, and where the design cannot be built.
     """
     require_float64()
     started = time.perf_counter()
-    design = build_design(run, link, dynamics)
+    design = padded(build_design(run, link, dynamics))
     key_sample, key_prior, key_paths = jax.random.split(jax.random.key(seed), 3)
-    draws = sample_nuts(key_sample, trace_model, (design, design.reward), progress=progress)
+    draws = sample(engine, key_sample, trace_model, (design, design.reward), progress=progress)
     sites = {n: draws.sites[n] for n in SITES if n in draws.sites}
     prior_sites = _prior_draws(key_prior, design)
     prior = _parameters(design, {n: np.asarray(v)[None] for n, v in prior_sites.items() if n in SITES})
     posterior = _parameters(design, sites)
     tree = xr.DataTree.from_dict({"posterior": _dataset(posterior), "prior": _dataset(prior), "sites": _dataset(sites)})
-    paths = trajectories(design, _thinned_sites(tree, PREDICTIVE_DRAWS), key_paths)
+    paths = trajectories(design, _thinned_sites(tree, PREDICTIVE_DRAWS), key_paths, len(run.times))
     predictive, log_likelihood = _predictive(paths, draws.diverging.shape[0], run.times)
     tree["posterior_predictive"], tree["log_likelihood"] = xr.DataTree(predictive), xr.DataTree(log_likelihood)
     statistics = {"diverging": draws.diverging, "n_steps": draws.tree_steps, "lp": draws.log_density}

@@ -31,7 +31,7 @@ class Trajectories(NamedTuple):
 
 def _distribution(design: Design, parameters: dict[str, Array]) -> OscillatorTrace:
     model = handlers.seed(handlers.substitute(trace_model, parameters), jax.random.key(0))
-    return handlers.trace(model).get_trace(design)["obs"]["fn"]
+    return handlers.trace(model).get_trace(design)["obs"]["fn"].trace
 
 
 @eqx.filter_jit
@@ -58,10 +58,12 @@ def _one_by_one(design: Design, parameters: dict[str, Array], keys: Array) -> Tr
     return jax.lax.map(one, (parameters, keys), batch_size=32)
 
 
-def trajectories(design: Design, parameters: dict[str, NDArray], key: Array) -> Trajectories:
-    """Evaluate `parameters` (sampled sites, each (draw,)) on `design`."""
+def trajectories(design: Design, parameters: dict[str, NDArray], key: Array, steps: int) -> Trajectories:
+    """Evaluate `parameters` (sampled sites, each (draw,)) on the first `steps` steps of `design`."""
     count = len(next(iter(parameters.values())))
-    return _one_by_one(design, {n: jnp.asarray(v) for n, v in parameters.items()}, jax.random.split(key, count))
+    keys = jax.random.split(key, count)
+    found = _one_by_one(design, {n: jnp.asarray(v) for n, v in parameters.items()}, keys)
+    return jax.tree.map(lambda v: np.asarray(v)[:, :steps], found)
 
 
 def extended(design: Design, times: NDArray[np.float64]) -> Design:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from jaxtyping import Array, Float
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from sde_grpo.inference.target import Model
 
+EngineName = Literal["auto", "smc", "nuts"]
 RHAT_LIMIT = 1.01
 ESS_LIMIT = 400.0
 

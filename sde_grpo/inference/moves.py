@@ -8,9 +8,9 @@ from jaxtyping import Array, Bool, Float
 
 
 def stride_scale(key: Array, dimension: int, shape: tuple[int, ...] = ()) -> Float[Array, "..."]:
-    """ter Braak's 2.38/sqrt(2 d), halved up to four times for narrow places, or 1 (one in ten) to change modes."""
+    """ter Braak's 2.38/sqrt(2 d), halved up to twice for narrow places, or 1 (one in ten) to change modes."""
     key_full, key_factor = jax.random.split(key)
-    factor = jnp.exp2(-jax.random.randint(key_factor, shape, 0, 5).astype(float))
+    factor = jnp.exp2(-jax.random.randint(key_factor, shape, 0, 3).astype(float))
     return jnp.where(jax.random.uniform(key_full, shape) < 0.1, 1.0, factor * 2.38 / jnp.sqrt(2.0 * dimension))
 
 

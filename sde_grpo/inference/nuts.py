@@ -16,13 +16,14 @@ from jaxtyping import Array, Float
 from numpyro.infer.hmc import HMCState
 from tqdm import tqdm
 
+from sde_grpo.inference.cooling import Cooled, cool
 from sde_grpo.inference.engine import Draws, convergence
 from sde_grpo.inference.jumps import JumpingNUTS, Mixture, mixture_from_particles
-from sde_grpo.inference.pilot import Pilot, run_pilot
 from sde_grpo.inference.stepsize import stable_step_size
 from sde_grpo.inference.target import Model, build_target
 
 CHAINS = 4
+PILOT_PARTICLES, PILOT_SWEEPS = 4096, 8
 BLOCK = 100  # draws of every chain in one call of the compiled program
 FORGOTTEN, FEWEST, MOST = 1, 5, 30  # blocks: of warm-up; of draws before convergence is asked; of draws at most
 DEPTH = 4  # trajectories of at most 2^4 steps: strides and jumps do the long distances
@@ -55,8 +56,8 @@ def _kernel(model: Model, args: Args, tuning: _Tuning) -> JumpingNUTS:
 
 
 @eqx.filter_jit
-def _pilot(key: Array, model: Model, args: Args) -> tuple[Pilot, Mixture, Array]:
-    pilot = run_pilot(key, build_target(model, args))
+def _pilot(key: Array, model: Model, args: Args) -> tuple[Cooled, Mixture, Array]:
+    pilot = cool(key, build_target(model, args), PILOT_PARTICLES, PILOT_SWEEPS)
     return pilot, mixture_from_particles(pilot.particles), jnp.atleast_2d(jnp.cov(pilot.particles.T))
 
 

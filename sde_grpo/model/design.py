@@ -10,8 +10,9 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from sde_grpo.errors import require
-from sde_grpo.model.links import Link, Scale
+from sde_grpo.likelihood import Link
 from sde_grpo.model.observation import NoiseKind
+from sde_grpo.model.scale import Scale
 from sde_grpo.oscillator import UpdateRule
 from sde_grpo.runs import Configuration, Run
 
@@ -112,3 +113,22 @@ def build_design(run: Run, link: Link | None = None, dynamics: Dynamics | None =
         noise=("design_effect" if known and run.binary else "dispersion") if bounded else "constant",
         bounded=bounded,
     )
+
+
+def padded(design: Design) -> Design:
+    """The same run with unobserved steps after its last, so that runs of similar length share compiled programs.
+
+    Steps are filled up to the next of 2^i (4 + j)/4, j = 0 ... 3, and distinct gaps to the next power of two.
+    """
+    steps, gaps = len(design.time), len(design.gaps)
+    octave = 2 ** int(np.log2(steps))
+    more = next(n for n in (octave * j // 4 for j in range(4, 9)) if n >= steps) - steps
+    last, gap = design.time[-1], design.gaps[min(1, gaps - 1)]
+    fields = {
+        "reward": jnp.pad(design.reward, (0, more), constant_values=0.5),
+        "time": jnp.concatenate([design.time, last + gap * jnp.arange(1, more + 1)]),
+        "gaps": jnp.pad(design.gaps, (0, 2 ** int(np.ceil(np.log2(gaps))) - gaps), mode="edge"),
+        "gap_index": jnp.pad(design.gap_index, (0, more), constant_values=min(1, gaps - 1)),
+        "observed": jnp.pad(design.observed, (0, more)),
+    }
+    return eqx.tree_at(lambda d: tuple(getattr(d, n) for n in fields), design, tuple(fields.values()))

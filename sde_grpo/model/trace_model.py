@@ -8,12 +8,12 @@ import numpyro
 import numpyro.distributions as dist
 from jaxtyping import Array, Float
 
-from sde_grpo.likelihood import OscillatorTrace
+from sde_grpo.likelihood import Curve, Grid, OscillatorCurve
+from sde_grpo.likelihood.links import to_coordinate
 from sde_grpo.model import priors
 from sde_grpo.model.design import Design
-from sde_grpo.model.links import gain, to_coordinate, to_unit
-from sde_grpo.model.observation import noise_variance
-from sde_grpo.oscillator import curvature_from_relaxation_time, displacement, reduce_update, transition
+from sde_grpo.model.observation import noise_terms
+from sde_grpo.oscillator import curvature_from_relaxation_time, reduce_update
 
 
 def trace_model(design: Design, reward: Float[Array, " step"] | None = None) -> None:
@@ -46,19 +46,15 @@ def trace_model(design: Design, reward: Float[Array, " step"] | None = None) -> 
         curvature = curvature_from_relaxation_time(design.rule, tau * design.time_unit)
         q = numpyro.deterministic("inertia_ratio", reduce_update(design.rule, curvature).inertia_ratio)
         v0 = jnp.zeros_like(x0)
-    b, k = 1 / (2 * q * tau), 1 / (q * tau**2)
-    mean = to_unit(design.link, z_star + displacement(b, k, x0, v0, design.time))
-    mean = jnp.asarray(numpyro.deterministic("mean_unit", mean))
     widths = {"logit": priors.FLUCTUATION_LOGIT, "identity": priors.FLUCTUATION_BOUNDED}
     width = widths[design.link] if design.bounded else priors.FLUCTUATION_UNBOUNDED
     # Half-normal by folding: the likelihood knows only the square, and zero is no boundary but an ordinary point.
     folded = jnp.asarray(numpyro.sample("folded_sd", dist.Normal(0.0, width)))
     numpyro.deterministic("stationary_sd", jnp.abs(folded))
-    noise = noise_variance(design.noise, mean, design.completions, design.resolution) / design.averaged
-    between = transition(b, k, folded, design.gaps)
-    steps = type(between)(*(entry[..., design.gap_index] for entry in between))
-    numpyro.sample(
-        "obs",
-        OscillatorTrace(mean, gain(design.link, mean), noise, steps, design.observed),
-        obs=reward,
+    flips, floor = noise_terms(design.noise, design.completions, design.resolution)
+    curve = Curve(
+        *(z_star, x0, v0, jnp.asarray(1 / (2 * q * tau)), jnp.asarray(1 / (q * tau**2)), folded),
+        *(flips / design.averaged, floor / design.averaged),
     )
+    grid = Grid(design.time, design.gaps, design.gap_index, design.observed)
+    numpyro.sample("obs", OscillatorCurve(curve, grid, design.link), obs=reward)

@@ -20,7 +20,7 @@ def _no_fit(monkeypatch):
     def sampled(*_: object, **__: object) -> None:
         raise AssertionError("the input was accepted and a fit began")
 
-    monkeypatch.setattr("sde_grpo.fit.fit.sample_nuts", sampled)
+    monkeypatch.setattr("sde_grpo.fit.fit.sample", sampled)
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,11 @@ from numpyro.infer import Predictive
 from numpyro.infer.util import log_density
 
 from sde_grpo import Configuration, InputError, build_design, run_from_arrays, trace_model
-from sde_grpo.model.observation import design_effect, flip_variance
+from sde_grpo.likelihood import flip_variance
+from sde_grpo.model.observation import design_effect
 
 KNOWN = {"learning_rate": 0.01, "momentum": 0.9, "momentum_kind": "ema", "refresh_interval": 4}
-DERIVED = ("obs", "mean_unit", "stationary_sd", "prompt_correlation")
+DERIVED = ("obs", "stationary_sd", "prompt_correlation")
 CASES = {
     "design effect, logit, free": ({"group_size": 8, "prompts_per_step": 4}, None, None, 1.0),
     "design effect, identity, free": ({"group_size": 8, "prompts_per_step": 4}, "identity", None, 1.0),
@@ -65,7 +66,7 @@ def test_trajectory_starts_at_start_and_ends_at_the_fixed_point() -> None:
     values = {"relaxation_time": 8.0, "inertia_ratio": 0.05, "fast_weight": 0.6, "start_unit": 0.2}
     values |= {"fixed_point_unit": 0.7, "stationary_sd": 0.01, "prompt_correlation": 0.1}
     model = handlers.seed(handlers.substitute(trace_model, {n: jnp.asarray(v) for n, v in values.items()}), 0)
-    mean = handlers.trace(model).get_trace(design)["mean_unit"]["value"]
+    mean = handlers.trace(model).get_trace(design)["obs"]["fn"].trace.loc
     np.testing.assert_allclose(mean[0], 0.2, rtol=1e-12)
     np.testing.assert_allclose(mean[-1], 0.7, rtol=1e-6)
 
@@ -77,7 +78,7 @@ def test_fast_weight_is_the_weight_of_the_fast_mode() -> None:
     values = {"relaxation_time": tau, "inertia_ratio": q, "fast_weight": w, "start_unit": 0.2}
     values |= {"fixed_point_unit": 0.7, "stationary_sd": 0.01, "prompt_correlation": 0.1}
     model = handlers.seed(handlers.substitute(trace_model, {n: jnp.asarray(v) for n, v in values.items()}), 0)
-    mean = np.asarray(handlers.trace(model).get_trace(design)["mean_unit"]["value"])
+    mean = np.asarray(handlers.trace(model).get_trace(design)["obs"]["fn"].trace.loc)
     logit = lambda p: np.log(p / (1 - p))  # noqa: E731
     x = (logit(mean) - logit(0.7)) / (logit(0.2) - logit(0.7))
     t = np.arange(1, 60)

@@ -1,11 +1,10 @@
-"""A pilot run that finds every mode: tempered sequential Monte Carlo from the prior to the posterior.
+"""Tempered sequential Monte Carlo: particles cooled from the prior to the posterior find every mode.
 
 The posterior of a reward curve is often bent or split (is the rise one slow mode, or a fast one followed by a
 drift?). Chains started blindly get stuck in one part of it; particles that start from the whole prior and are cooled
 onto the data do not. Moves are differential-evolution Metropolis steps: each half of the population moves
-along differences of the other half, which needs no tuning and follows bends and gaps. The result starts the
-chains of NUTS and proposes its jumps. Sources: Del Moral, Doucet and Jasra (2006),
-doi:10.1111/j.1467-9868.2006.00553.x; ter Braak (2006), doi:10.1007/s11222-006-8769-1.
+along differences of the other half, which needs no tuning and follows bends and gaps. Sources: Del Moral, Doucet and
+Jasra (2006), doi:10.1111/j.1467-9868.2006.00553.x; ter Braak (2006), doi:10.1007/s11222-006-8769-1.
 """
 
 from __future__ import annotations
@@ -19,18 +18,19 @@ from jaxtyping import Array, Float
 from sde_grpo.inference.moves import accepted, stride_scale
 from sde_grpo.inference.target import Target
 
-PARTICLES = 4096
 KEPT_SHARE = 0.5  # effective share of the particles that each cooling step keeps
-SWEEPS = 8  # passes of moves at each temperature
 LAST_STAGES = 5  # stages at the posterior itself
 _BISECTIONS = 40
 _MAX_STAGES = 200
 
 
-class Pilot(NamedTuple):
-    """Equally weighted particles of the posterior (n, d), the log evidence, and the last acceptance rate."""
+class Cooled(NamedTuple):
+    """Equally weighted particles of the posterior (n, d), their log joint density, the log evidence, the last rate of
+    acceptance. Neighbours in the array are the nearest relatives: what they still share shows as autocorrelation.
+    """
 
     particles: Float[Array, "n d"]
+    log_density: Float[Array, " n"]
     log_evidence: Float[Array, ""]
     acceptance: Float[Array, ""]
 
@@ -61,8 +61,8 @@ def _half_sweep(key: Array, moved: _Population, others: _Population, beta: Array
     return kept, taken.mean(dtype=ratio.dtype)
 
 
-def _sweeps(key: Array, population: _Population, beta: Array, target: Target):
-    """`SWEEPS` passes over the population, each moving a random half of it twice; and the acceptance rate."""
+def _sweeps(key: Array, population: _Population, beta: Array, target: Target, sweeps: int):
+    """`sweeps` passes over the population, each moving a random half of it twice; and the acceptance rate."""
     half = population.z.shape[0] // 2
 
     def body(carry, key):
@@ -70,9 +70,9 @@ def _sweeps(key: Array, population: _Population, beta: Array, target: Target):
         order = jax.random.permutation(key_order, 2 * half)
         moved, others = (jax.tree.map(lambda a, i=i: a[i], carry) for i in (order[:half], order[half:]))
         moved, rate = _half_sweep(key_move, moved, others, beta, target)
-        return jax.tree.map(lambda x, y: jnp.concatenate([x, y]), moved, others), rate
+        return jax.tree.map(lambda whole, part: whole.at[order[:half]].set(part), carry, moved), rate
 
-    population, rates = jax.lax.scan(body, population, jax.random.split(key, 2 * SWEEPS))
+    population, rates = jax.lax.scan(body, population, jax.random.split(key, 2 * sweeps))
     return population, rates.mean()
 
 
@@ -95,8 +95,11 @@ def _next_beta(beta: Array, log_likelihood: Array) -> Array:
     return jnp.where(whole, 1.0, jnp.maximum(low, beta + 1e-9))
 
 
-def run_pilot(key: Array, target: Target, particles: int = PARTICLES) -> Pilot:
-    """Cool `particles` draws of the prior onto the posterior; deterministic in `key`, traceable by jit."""
+def cool(key: Array, target: Target, particles: int, sweeps: int) -> Cooled:
+    """Cool `particles` draws of the prior onto the posterior, with `sweeps` passes of moves at each temperature.
+
+    Deterministic in `key`; traceable by jit and vmap.
+    """
     key, key_prior = jax.random.split(key)
     z = target.prior_draws(key_prior, particles)
     log_prior = jax.vmap(target.log_prior)(z)
@@ -115,11 +118,11 @@ def run_pilot(key: Array, target: Target, particles: int = PARTICLES) -> Pilot:
         positions = (jnp.arange(particles) + jax.random.uniform(key_resample)) / particles
         chosen = jnp.searchsorted(jnp.cumsum(jax.nn.softmax(log_weight)), positions).clip(0, particles - 1)
         population = jax.tree.map(lambda a: a[chosen], population)
-        population, rate = _sweeps(key_move, population, new, target)
+        population, rate = _sweeps(key_move, population, new, target, sweeps)
         return key, population, last + (new >= 1.0), evidence, new, count + 1, rate
 
     zero, none = jnp.zeros(()), jnp.zeros((), int)
     _, population, _, evidence, _, _, rate = jax.lax.while_loop(
         unfinished, stage, (key, start, none, zero, zero, none, zero)
     )
-    return Pilot(population.z, evidence, rate)
+    return Cooled(population.z, population.log_prior + population.log_likelihood, evidence, rate)

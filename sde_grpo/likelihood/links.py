@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -10,21 +10,6 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 Link = Literal["identity", "logit"]
-
-
-class Scale(NamedTuple):
-    """reward = low + width * u, with u the reward on its unit scale ([0, 1] where the range is known)."""
-
-    low: Float[Array, ""]
-    width: Float[Array, ""]
-
-    def to_unit(self, reward: ArrayLike) -> Float[Array, "..."]:
-        """u = (reward - low) / width."""
-        return (jnp.asarray(reward) - self.low) / self.width
-
-    def to_reward(self, unit: ArrayLike) -> Float[Array, "..."]:
-        """reward = low + width u."""
-        return self.low + self.width * jnp.asarray(unit)
 
 
 def to_coordinate(link: Link, unit: ArrayLike) -> Float[Array, "..."]:

@@ -9,7 +9,8 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 
-from sde_grpo.inference import convergence, sample_nuts
+from sde_grpo import InputError
+from sde_grpo.inference import Engine, convergence, sample, sample_nuts, sample_smc
 from sde_grpo.inference.jumps import mixture_from_particles
 
 
@@ -31,8 +32,12 @@ def split(scale, y=None):
     numpyro.sample("obs", dist.Normal(a**2, scale), obs=y)
 
 
-def test_bent_posterior_has_its_moments() -> None:
-    draws = sample_nuts(jax.random.key(0), bent, (jnp.asarray(1.0), jnp.asarray(0.0)))
+ENGINES = pytest.mark.parametrize("engine", [sample_nuts, sample_smc], ids=["nuts", "smc"])
+
+
+@ENGINES
+def test_bent_posterior_has_its_moments(engine: Engine) -> None:
+    draws = engine(jax.random.key(0), bent, (jnp.asarray(1.0), jnp.asarray(0.0)), progress=False)
     a, b = draws.sites["a"], draws.sites["b"]
     assert convergence({"a": a, "b": b}).reached
     assert not draws.diverging.any()
@@ -40,9 +45,10 @@ def test_bent_posterior_has_its_moments() -> None:
     np.testing.assert_allclose(b.std(), np.sqrt(2 + 0.01), rtol=0.12)
 
 
-def test_modes_get_their_weights_and_evidence() -> None:
+@ENGINES
+def test_modes_get_their_weights_and_evidence(engine: Engine) -> None:
     scale = 0.07
-    draws = sample_nuts(jax.random.key(1), split, (jnp.asarray(scale), jnp.asarray(1.0)))
+    draws = engine(jax.random.key(1), split, (jnp.asarray(scale), jnp.asarray(1.0)), progress=False)
     a = draws.sites["a"]
     grid = np.linspace(-3, 3, 200_001)
     normal = lambda x, m, s: np.exp(-0.5 * ((x - m) / s) ** 2) / (s * np.sqrt(2 * np.pi))  # noqa: E731
@@ -54,9 +60,39 @@ def test_modes_get_their_weights_and_evidence() -> None:
     np.testing.assert_allclose(draws.log_evidence, np.log(evidence), atol=0.25)
 
 
-def test_same_key_same_draws() -> None:
-    one, two = (sample_nuts(jax.random.key(4), bent, (jnp.asarray(1.0), jnp.asarray(0.0))) for _ in range(2))
+@ENGINES
+def test_same_key_same_draws(engine: Engine) -> None:
+    args = (jnp.asarray(1.0), jnp.asarray(0.0))
+    one, two = (engine(jax.random.key(4), bent, args, progress=False) for _ in range(2))
     np.testing.assert_array_equal(one.sites["b"], two.sites["b"])
+
+
+def sharp(height, y=None):
+    """Half of the posterior in a peak of width 0.1 that one particle of the prior in a thousand meets."""
+    a = jnp.asarray(numpyro.sample("a", dist.Normal(0.0, 1.0).expand([3]).to_event(1)))
+    numpyro.deterministic("far", jnp.max(jnp.abs(a - 1.5)))
+    depth = 0.5 * jnp.sum(((a - 1.5) / 0.1) ** 2)
+    numpyro.sample("obs", dist.Normal(0.0, jnp.exp(-jax.nn.softplus(height - depth))), obs=y)
+
+
+def test_populations_that_disagree_are_noticed_and_nuts_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A planted mode that some populations miss shows in R-hat; `auto` then hands over, `smc` reports it."""
+    args = (jnp.asarray(10.3), jnp.asarray(0.0))
+    draws = sample_smc(jax.random.key(2), sharp, args)
+    shares = (draws.sites["far"] < 0.5).mean(1)
+    assert np.ptp(shares) > 0.1
+    assert not convergence(draws.sites).reached
+    asked = []
+    monkeypatch.setattr("sde_grpo.inference.choice.sample_nuts", lambda *a, **k: asked.append(a) or draws)
+    sample("auto", jax.random.key(2), sharp, args)
+    assert len(asked) == 1
+    sample("smc", jax.random.key(2), sharp, args)
+    assert len(asked) == 1
+
+
+def test_engine_that_does_not_exist() -> None:
+    with pytest.raises(InputError, match="engine is 'laplace'; allowed are 'auto', 'smc' and 'nuts'"):
+        sample("laplace", jax.random.key(0), bent, ())  # pyright: ignore[reportArgumentType]
 
 
 def test_mixture_draws_follow_its_density() -> None:

@@ -12,6 +12,7 @@ from numpyro.infer.util import log_density
 
 from sde_grpo import Configuration, InputError, build_design, run_from_arrays, trace_model
 from sde_grpo.likelihood import flip_variance
+from sde_grpo.model import padded
 from sde_grpo.model.observation import design_effect
 
 KNOWN = {"learning_rate": 0.01, "momentum": 0.9, "momentum_kind": "ema", "refresh_interval": 4}
@@ -114,3 +115,24 @@ def test_designs_that_cannot_be_built_say_why() -> None:
         build_design(plain, "logit")
     with pytest.raises(InputError, match="lacks learning_rate, momentum, refresh_interval"):
         build_design(plain, None, "mechanistic")
+
+
+@pytest.mark.parametrize(("points", "steps", "gaps"), [(30, 32, 2), (32, 32, 2), (33, 40, 2), (200, 224, 2)])
+def test_padding_changes_no_density(points: int, steps: int, gaps: int) -> None:
+    design = example("design effect, logit, free", points)
+    longer = padded(design)
+    assert (len(longer.time), len(longer.gaps), int(longer.observed.sum())) == (steps, gaps, points)
+    latent = {n: v for n, v in Predictive(trace_model, num_samples=5)(jax.random.key(0), design).items()}
+    latent = {n: v for n, v in latent.items() if n not in DERIVED}
+    one, other = (
+        jax.vmap(lambda p, d=d: log_density(trace_model, (d, d.reward), {}, p)[0])(latent) for d in (design, longer)
+    )
+    np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+def test_padding_of_uneven_gaps() -> None:
+    steps = np.cumsum(np.r_[0, np.tile([1, 2, 5], 11)])
+    run = run_from_arrays(steps, np.linspace(0.2, 0.8, len(steps)) + 0.01 * np.cos(steps))
+    longer = padded(build_design(run))
+    assert (len(longer.gaps), len(longer.time)) == (4, 40)
+    assert np.all(np.diff(longer.time) > 0)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -50,7 +50,7 @@ def fit_one(reward: np.ndarray, setting: BanditSettings, link: Link, seed: int):
     return fit_run(run, link=link, seed=seed)
 
 
-def study(replicates: int, start: float, link: Link, seed: int) -> dict[str, object]:
+def study(replicates: int, start: float, link: Link, seed: int) -> dict[str, Any]:
     """Coverage and bias of fixed point and curvature over `replicates` runs, and how often the checks flag."""
     from sde_grpo import check_fit
 
@@ -105,7 +105,7 @@ def main() -> None:
         (few, START_FAR, "logit", 2),
         (few, START_FAR, "identity", 2),
     ]
-    results: list[dict[str, object]] = []
+    results: list[dict[str, Any]] = []
     for replicates, start, link, seed in sets:
         results.append(study(replicates, start, link, seed))
         arguments.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")

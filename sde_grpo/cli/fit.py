@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -12,6 +12,7 @@ from rich.markup import escape
 
 from sde_grpo.cli import options as o
 from sde_grpo.cli.reporting import reporting, start_jax
+from sde_grpo.errors import require
 
 
 class LinkName(StrEnum):
@@ -37,8 +38,11 @@ class DynamicsName(StrEnum):
 
 
 def fit(
-    log: o.Log,
-    out: Annotated[Path | None, typer.Option(help="Folder for fit.nc, summary.json, bands.png, checks.png.")] = None,
+    logs: o.Logs,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for fit.nc, summary.json, bands.png, checks.png; of several logs, one folder each."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same fit.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print summary.json alone on standard output.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the fit in an existing folder.")] = False,
@@ -64,7 +68,7 @@ def fit(
     step_column: o.StepColumn = None,
     select: o.Select = None,
 ) -> None:
-    """Fit one reward trace: plateau, time scale, whether it still rises, and whether the model describes it."""
+    """Fit reward traces: plateau, time scale, whether they still rise, and whether the model describes them."""
     settings = {
         "group_size": group_size,
         "prompts_per_step": prompts_per_step,
@@ -77,23 +81,25 @@ def fit(
         "reward_range": reward_range,
     }
     columns = {"reward_column": reward_column, "step_column": step_column, "select": select}
+    choices: dict[str, Any] = {
+        "link": None if link is None else link.value,
+        "dynamics": None if dynamics is None else dynamics.value,
+        "engine": engine.value,
+        "seed": seed,
+    }
+    if len(logs) > 1:
+        _fit_many(logs, out, force, json, settings, columns, config, choices)
+        return
     with reporting():
         from sde_grpo.cli.output import check_folder, print_report, to_json, write_results
 
         if out is not None:
             check_folder(out, force)
-        run = o.load_run(log, settings, columns, config)
+        run = o.load_run(logs[0], settings, columns, config)
         start_jax()
         from sde_grpo.fit import fit_run
 
-        fitted = fit_run(
-            run,
-            link=None if link is None else link.value,
-            dynamics=None if dynamics is None else dynamics.value,
-            engine=engine.value,
-            seed=seed,
-            progress=True,
-        )
+        fitted = fit_run(run, **choices, progress=True)
         summary = fitted.summary()
         if out is not None:
             write_results(out, fitted, summary)
@@ -104,3 +110,35 @@ def fit(
             Console(stderr=json, soft_wrap=True).print(
                 f"Written to {escape(str(out))}: fit.nc, summary.json, bands.png, checks.png.", highlight=False
             )
+
+
+def _fit_many(
+    logs: list[Path],
+    out: Path | None,
+    force: bool,
+    json: bool,
+    settings: dict[str, Any],
+    columns: dict[str, Any],
+    config: Path | None,
+    choices: dict[str, Any],
+) -> None:
+    with reporting():
+        require(out is not None, f"{len(logs)} logs are given; name a folder for their fits with --out.")
+        assert out is not None
+        start_jax()
+        from sde_grpo.cli.many import fit_many, results_as_json
+        from sde_grpo.fit import fit_run
+
+        results = fit_many(
+            logs,
+            out,
+            lambda log: fit_run(o.load_run(log, settings, dict(columns), config), **choices),
+            settings | columns | choices | {"config": config and config.read_text(encoding="utf-8")},
+            force=force,
+            console=Console(stderr=json),
+        )
+        if json:
+            typer.echo(results_as_json(results), nl=False)
+        Console(stderr=json, soft_wrap=True).print(
+            f"Written to {escape(str(out))}: runs.csv and a folder for each run.", highlight=False
+        )

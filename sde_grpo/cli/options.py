@@ -28,8 +28,11 @@ class LagSchedule(StrEnum):
 
 _RUN = "The run"
 _COLUMNS = "The log"
-Log = Annotated[
-    Path, typer.Argument(help="The log: trainer_state.json, JSONL, JSON list, CSV or TSV.", show_default=False)
+Logs = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="LOG...", help="The logs: trainer_state.json, JSONL, JSON list, CSV or TSV.", show_default=False
+    ),
 ]
 GroupSize = Annotated[int | None, typer.Option(help="Completions per prompt, G.", rich_help_panel=_RUN)]
 Prompts = Annotated[int | None, typer.Option(help="Prompts per sampled batch, P.", rich_help_panel=_RUN)]

@@ -116,7 +116,7 @@ def _staged(folder: Path) -> Iterator[Path]:
     try:
         yield stage
         folder.mkdir(parents=True, exist_ok=True)
-        for file in stage.iterdir():
+        for file in sorted(stage.iterdir()):  # summary.json last: where it is, the rest is
             os.replace(file, folder / file.name)
     finally:
         shutil.rmtree(stage, ignore_errors=True)

@@ -1,0 +1,60 @@
+"""Several logs in one call: a folder each, refusals named, finished fits kept, nothing done twice."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from sde_grpo.cli.many import folder_names
+from sde_grpo.errors import InputError
+from tests.cli.commands import DATA, invoke, words
+
+LOGS = [DATA / "near-G8-s0.csv", DATA / "near-G8-s1.csv"]
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory) -> Path:
+    """A first call that is as good as killed after one log: it is given only that one and another it cannot read."""
+    out = tmp_path_factory.mktemp("many") / "fits"
+    (out.parent / "empty.csv").write_text("")
+    result = invoke("fit", LOGS[0], out.parent / "empty.csv", "--out", out)
+    assert result.exit_code == 0, (result.stdout, result.stderr, result.exception)
+    assert "refused" in result.stdout
+    assert "empty.csv" in words(result.stdout)
+    return out
+
+
+def test_the_rest_is_fitted_and_what_is_there_is_kept(fitted: Path) -> None:
+    before = {file: file.read_bytes() for file in (fitted / "near-G8-s0").iterdir()}
+    assert {file.name for file in before} == {"fit.nc", "summary.json", "bands.png", "checks.png"}
+    result = invoke("fit", *LOGS, "--out", fitted, "--json")
+    assert result.exit_code == 0, (result.stdout, result.stderr, result.exception)
+    runs = json.loads(result.stdout)["runs"]
+    assert list(runs) == ["near-G8-s0", "near-G8-s1"]
+    assert all(file.read_bytes() == content for file, content in before.items())
+    with (fitted / "runs.csv").open(encoding="utf-8") as file:
+        assert [row["status"] for row in csv.DictReader(file)] == ["kept", "fitted"]
+    assert sorted(p.name for p in fitted.iterdir()) == ["near-G8-s0", "near-G8-s1", "runs.csv"]
+
+
+def test_other_options_are_another_fit(fitted: Path) -> None:
+    result = invoke("fit", LOGS[0], fitted.parent / "empty.csv", "--out", fitted, "--seed", "1")
+    assert result.exit_code == 2
+    assert "holds a fit of another log or with other options; add --force" in words(result.stdout)
+    assert "None of the logs could be fitted" in words(result.stderr)
+
+
+def test_several_logs_need_a_folder() -> None:
+    result = invoke("fit", *LOGS)
+    assert result.exit_code == 2
+    assert "2 logs are given; name a folder for their fits with --out" in words(result.stderr)
+
+
+def test_names_tell_logs_apart() -> None:
+    assert folder_names([Path("a/x.csv"), Path("a/y.csv")]) == ["x", "y"]
+    assert folder_names([Path("a/log.csv"), Path("b/log.csv")]) == ["a-log", "b-log"]
+    with pytest.raises(InputError, match="would be fitted twice"):
+        folder_names([Path("a/log.csv"), Path("a/log.csv")])

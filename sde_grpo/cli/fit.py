@@ -125,20 +125,24 @@ def _fit_many(
     with reporting():
         require(out is not None, f"{len(logs)} logs are given; name a folder for their fits with --out.")
         assert out is not None
+        from sde_grpo.cli.output import check_folder, to_json
+
+        check_folder(out, force=True)  # the folder may be there: it is what a repeated call finishes
         start_jax()
-        from sde_grpo.cli.many import fit_many, results_as_json
+        from sde_grpo.cli.many import fit_many
         from sde_grpo.fit import fit_run
 
+        written = config.read_bytes().hex() if config is not None and config.is_file() else None
         results = fit_many(
             logs,
             out,
             lambda log: fit_run(o.load_run(log, settings, dict(columns), config), **choices),
-            settings | columns | choices | {"config": config and config.read_text(encoding="utf-8")},
+            settings | columns | choices | {"config": written},
             force=force,
             console=Console(stderr=json),
         )
         if json:
-            typer.echo(results_as_json(results), nl=False)
+            typer.echo(to_json({"runs": results}), nl=False)
         Console(stderr=json, soft_wrap=True).print(
             f"Written to {escape(str(out))}: runs.csv and a folder for each run.", highlight=False
         )

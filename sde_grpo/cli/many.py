@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 from tqdm import tqdm
 
-from sde_grpo.cli.output import span, to_json, write_results
+from sde_grpo.cli.output import span, write_results
 from sde_grpo.errors import InputError, require
 from sde_grpo.fit import Fit
 
@@ -33,13 +33,15 @@ _FIELDS: tuple[str, ...] = (
 
 def folder_names(logs: list[Path]) -> list[str]:
     """A name for each log: its stem, with as many of its parents in front as it takes to tell them apart."""
+    names: list[str] = []
     parts = [[*log.absolute().parent.parts[1:], log.stem] for log in logs]
     for depth in range(1, max(len(p) for p in parts) + 1):
         names = ["-".join(p[-depth:]) for p in parts]
         if len(set(names)) == len(names):
             return names
-    twice = next(str(log) for log, count in Counter(logs).items() if count > 1 or len(logs) > 1)
-    raise InputError(f"{twice} would be fitted twice into one folder. Give every log once, under names that differ.")
+    times = Counter(names)
+    clash = ", ".join(str(log) for log, name in zip(logs, names, strict=True) if times[name] > 1)
+    raise InputError(f"{clash} would share one folder. Give every log once, under names that differ.")
 
 
 def request_of(log: Path, settings: Mapping[str, Any]) -> str:
@@ -56,9 +58,12 @@ def _finished(folder: Path, request: str, force: bool) -> dict[str, Any] | None:
     file = folder / "summary.json"
     if force or not folder.exists():
         return None
-    summary = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    try:
+        summary = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        summary = None
     require(
-        summary.get("request") == request,
+        isinstance(summary, dict) and summary.get("request") == request,
         f"{folder} holds a fit of another log or with other options; add --force to replace it, or name another --out.",
     )
     return summary
@@ -126,8 +131,3 @@ def _report(console: Console, rows: list[dict[str, Any]], results: dict[str, Any
         else:
             table.add_row(escape(name), "", "", f"[red]{escape(row['status'])}[/red]")
     console.print(table)
-
-
-def results_as_json(results: dict[str, Any]) -> str:
-    """{"runs": {folder: summary or reason}}."""
-    return to_json({"runs": results})

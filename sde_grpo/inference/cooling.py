@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from sde_grpo.inference.moves import accepted, stride_scale
 from sde_grpo.inference.target import Target
@@ -25,14 +25,14 @@ _MAX_STAGES = 200
 
 
 class Cooled(NamedTuple):
-    """Equally weighted particles of the posterior (n, d), their log joint density, the log evidence, the last rate of
-    acceptance. Neighbours in the array are the nearest relatives: what they still share shows as autocorrelation.
+    """Equally weighted particles (n, d), their log joint density, the log evidence, and whether they reached the
+    posterior. Neighbours in the array are the nearest relatives: what they still share shows as autocorrelation.
     """
 
     particles: Float[Array, "n d"]
     log_density: Float[Array, " n"]
     log_evidence: Float[Array, ""]
-    acceptance: Float[Array, ""]
+    finished: Bool[Array, ""]
 
 
 class _Population(NamedTuple):
@@ -53,27 +53,25 @@ def _half_sweep(key: Array, moved: _Population, others: _Population, beta: Array
     log_likelihood = jax.vmap(target.log_joint)(proposal) - log_prior
     ratio = log_prior - moved.log_prior + beta * (log_likelihood - moved.log_likelihood)
     taken = accepted(accept, ratio)
-    kept = jax.tree.map(
+    return jax.tree.map(
         lambda new, old: jnp.where(taken.reshape((n,) + (1,) * (old.ndim - 1)), new, old),
         _Population(proposal, log_prior, log_likelihood),
         moved,
     )
-    return kept, taken.mean(dtype=ratio.dtype)
 
 
 def _sweeps(key: Array, population: _Population, beta: Array, target: Target, sweeps: int):
-    """`sweeps` passes over the population, each moving a random half of it twice; and the acceptance rate."""
+    """`sweeps` passes over the population, each moving a random half of it twice."""
     half = population.z.shape[0] // 2
 
     def body(carry, key):
         key_order, key_move = jax.random.split(key)
         order = jax.random.permutation(key_order, 2 * half)
         moved, others = (jax.tree.map(lambda a, i=i: a[i], carry) for i in (order[:half], order[half:]))
-        moved, rate = _half_sweep(key_move, moved, others, beta, target)
-        return jax.tree.map(lambda whole, part: whole.at[order[:half]].set(part), carry, moved), rate
+        moved = _half_sweep(key_move, moved, others, beta, target)
+        return jax.tree.map(lambda whole, part: whole.at[order[:half]].set(part), carry, moved), None
 
-    population, rates = jax.lax.scan(body, population, jax.random.split(key, 2 * sweeps))
-    return population, rates.mean()
+    return jax.lax.scan(body, population, jax.random.split(key, 2 * sweeps))[0]
 
 
 def _effective_share(step: Array, log_likelihood: Array) -> Array:
@@ -110,7 +108,7 @@ def cool(key: Array, target: Target, particles: int, sweeps: int) -> Cooled:
         return (carry[2] < LAST_STAGES) & (carry[5] < _MAX_STAGES)
 
     def stage(carry):
-        key, population, last, evidence, beta, count, _ = carry
+        key, population, last, evidence, beta, count = carry
         key, key_resample, key_move = jax.random.split(key, 3)
         new = _next_beta(beta, population.log_likelihood)
         log_weight = (new - beta) * population.log_likelihood
@@ -118,11 +116,10 @@ def cool(key: Array, target: Target, particles: int, sweeps: int) -> Cooled:
         positions = (jnp.arange(particles) + jax.random.uniform(key_resample)) / particles
         chosen = jnp.searchsorted(jnp.cumsum(jax.nn.softmax(log_weight)), positions).clip(0, particles - 1)
         population = jax.tree.map(lambda a: a[chosen], population)
-        population, rate = _sweeps(key_move, population, new, target, sweeps)
-        return key, population, last + (new >= 1.0), evidence, new, count + 1, rate
+        population = _sweeps(key_move, population, new, target, sweeps)
+        return key, population, last + (new >= 1.0), evidence, new, count + 1
 
     zero, none = jnp.zeros(()), jnp.zeros((), int)
-    _, population, _, evidence, _, _, rate = jax.lax.while_loop(
-        unfinished, stage, (key, start, none, zero, zero, none, zero)
-    )
-    return Cooled(population.z, population.log_prior + population.log_likelihood, evidence, rate)
+    _, population, last, evidence, _, _ = jax.lax.while_loop(unfinished, stage, (key, start, none, zero, zero, none))
+    log_density = population.log_prior + population.log_likelihood
+    return Cooled(population.z, log_density, evidence, last >= LAST_STAGES)

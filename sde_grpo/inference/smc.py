@@ -20,6 +20,7 @@ import numpy as np
 from jaxtyping import Array
 from tqdm import tqdm
 
+from sde_grpo.errors import require
 from sde_grpo.inference.cooling import Cooled, cool
 from sde_grpo.inference.engine import Draws
 from sde_grpo.inference.target import Model, build_target
@@ -39,7 +40,7 @@ def sample_smc(key: Array, model: Model, args: tuple[Any, ...], *, progress: boo
     """Sample the posterior of `model(*args)`: the particles of each population are the draws of a chain.
 
     The evidence is the mean over populations, each of which is unbiased. Whether the draws will do is for
-    `convergence` to say.
+    `convergence` to say. Raises `InputError` where a population does not reach the posterior at all.
     """
     one = lambda k: jax.block_until_ready(_population(k, model, args))  # noqa: E731
     bar = tqdm(total=POPULATIONS, disable=not progress, file=sys.stderr, leave=False, desc="sampling")
@@ -49,6 +50,11 @@ def sample_smc(key: Array, model: Model, args: tuple[Any, ...], *, progress: boo
             found.append(population)
             bar.update()
     cooled, sites = jax.tree.map(lambda *parts: np.stack(parts), *found)
+    require(
+        bool(cooled.finished.all()),
+        "The particles did not reach the posterior: the likelihood is too sharp, or not a number, for most of the "
+        "prior. Check the scale of the rewards and their range (--reward-range).",
+    )
     shape, evidence = (POPULATIONS, PARTICLES), cooled.log_evidence
     return Draws(
         sites,

@@ -56,5 +56,26 @@ def test_several_logs_need_a_folder() -> None:
 def test_names_tell_logs_apart() -> None:
     assert folder_names([Path("a/x.csv"), Path("a/y.csv")]) == ["x", "y"]
     assert folder_names([Path("a/log.csv"), Path("b/log.csv")]) == ["a-log", "b-log"]
-    with pytest.raises(InputError, match="would be fitted twice"):
-        folder_names([Path("a/log.csv"), Path("a/log.csv")])
+    with pytest.raises(InputError, match=r"a/log\.csv, a/log\.jsonl would share one folder"):
+        folder_names([Path("a/x.csv"), Path("a/log.csv"), Path("a/log.jsonl")])
+
+
+def test_what_cannot_work_is_said_before_any_fit(fitted: Path) -> None:
+    in_the_way = fitted.parent / "empty.csv"
+    result = invoke("fit", *LOGS, "--out", in_the_way)
+    assert result.exit_code == 2
+    assert "is a file; name a folder" in words(result.stderr)
+    result = invoke("fit", *LOGS, "--out", fitted.parent / "none", "--config", "absent.toml")
+    assert result.exit_code == 2
+    assert "absent.toml" in words(result.stdout)
+    assert not (fitted.parent / "none").exists()
+
+
+def test_a_folder_that_is_not_ours_is_left_alone(fitted: Path) -> None:
+    other = fitted.parent / "other" / "near-G8-s0"
+    other.mkdir(parents=True)
+    (other / "summary.json").write_text("{")
+    result = invoke("fit", LOGS[0], fitted.parent / "empty.csv", "--out", other.parent)
+    assert result.exit_code == 2
+    assert "holds a fit of another log" in words(result.stdout)
+    assert (other / "summary.json").read_text() == "{"

@@ -110,3 +110,12 @@ def test_convergence_notices_chains_that_disagree(shift: float) -> None:
     x = np.random.default_rng(0).standard_normal((4, 500))
     x[0] += shift
     assert convergence({"x": x}).reached == (shift == 0.0)
+
+
+def test_a_posterior_that_is_not_reached_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Particles stopped on the way are draws of another law."""
+    monkeypatch.setattr("sde_grpo.inference.cooling._MAX_STAGES", 3)
+    jax.clear_caches()
+    with pytest.raises(InputError, match="did not reach the posterior"):
+        sample_smc(jax.random.key(0), split, (jnp.asarray(0.05), jnp.asarray(1.0)))
+    jax.clear_caches()

@@ -24,24 +24,43 @@ _BISECTIONS = 40
 _MAX_STAGES = 200
 
 
-class Cooled(NamedTuple):
-    """Equally weighted particles (n, d), their log joint density, the log evidence, and whether they reached the
-    posterior. Neighbours in the array are the nearest relatives: what they still share shows as autocorrelation.
-    """
+class Population(NamedTuple):
+    """Particles (n, d) with the two parts of their log joint density."""
 
-    particles: Float[Array, "n d"]
-    log_density: Float[Array, " n"]
-    log_evidence: Float[Array, ""]
-    finished: Bool[Array, ""]
-
-
-class _Population(NamedTuple):
     z: Float[Array, "n d"]
     log_prior: Float[Array, " n"]
     log_likelihood: Float[Array, " n"]
 
+    @property
+    def log_density(self) -> Float[Array, " n"]:
+        """log p(z, y)."""
+        return self.log_prior + self.log_likelihood
 
-def _half_sweep(key: Array, moved: _Population, others: _Population, beta: Array, target: Target):
+
+class Cooled(NamedTuple):
+    """Equally weighted particles, the log evidence, and whether they reached the posterior. Neighbours in the
+    population are the nearest relatives: what they still share shows as autocorrelation.
+    """
+
+    population: Population
+    log_evidence: Float[Array, ""]
+    finished: Bool[Array, ""]
+
+
+def evaluated(z: Float[Array, "n d"], target: Target) -> Population:
+    """The population at z; a density that is not a number counts as zero."""
+    log_prior = jax.vmap(target.log_prior)(z)
+    log_likelihood = jax.vmap(target.log_joint)(z) - log_prior
+    return Population(z, log_prior, jnp.where(jnp.isnan(log_likelihood), -jnp.inf, log_likelihood))
+
+
+def replaced(taken: Bool[Array, " n"], new: Population, old: Population) -> Population:
+    """The particles of `new` where `taken`, of `old` elsewhere."""
+    choose = lambda a, b: jnp.where(taken.reshape((-1,) + (1,) * (a.ndim - 1)), a, b)  # noqa: E731
+    return jax.tree.map(choose, new, old)
+
+
+def _half_sweep(key: Array, moved: Population, others: Population, beta: Array, target: Target):
     """One differential-evolution Metropolis step of every particle of `moved`, along differences of `others`."""
     n, d = moved.z.shape
     pick, scale, jitter, accept = jax.random.split(key, 4)
@@ -49,18 +68,12 @@ def _half_sweep(key: Array, moved: _Population, others: _Population, beta: Array
     gamma = stride_scale(scale, d, (n,))
     proposal = moved.z + gamma[:, None] * (others.z[first] - others.z[second])
     proposal += 1e-4 * jax.random.normal(jitter, moved.z.shape) * others.z.std(0)
-    log_prior = jax.vmap(target.log_prior)(proposal)
-    log_likelihood = jax.vmap(target.log_joint)(proposal) - log_prior
-    ratio = log_prior - moved.log_prior + beta * (log_likelihood - moved.log_likelihood)
-    taken = accepted(accept, ratio)
-    return jax.tree.map(
-        lambda new, old: jnp.where(taken.reshape((n,) + (1,) * (old.ndim - 1)), new, old),
-        _Population(proposal, log_prior, log_likelihood),
-        moved,
-    )
+    new = evaluated(proposal, target)
+    ratio = new.log_prior - moved.log_prior + beta * (new.log_likelihood - moved.log_likelihood)
+    return replaced(accepted(accept, ratio), new, moved)
 
 
-def _sweeps(key: Array, population: _Population, beta: Array, target: Target, sweeps: int):
+def sweep(key: Array, population: Population, beta: Array, target: Target, sweeps: int):
     """`sweeps` passes over the population, each moving a random half of it twice."""
     half = population.z.shape[0] // 2
 
@@ -99,10 +112,7 @@ def cool(key: Array, target: Target, particles: int, sweeps: int) -> Cooled:
     Deterministic in `key`; traceable by jit and vmap.
     """
     key, key_prior = jax.random.split(key)
-    z = target.prior_draws(key_prior, particles)
-    log_prior = jax.vmap(target.log_prior)(z)
-    log_likelihood = jax.vmap(target.log_joint)(z) - log_prior
-    start = _Population(z, log_prior, jnp.where(jnp.isnan(log_likelihood), -jnp.inf, log_likelihood))
+    start = evaluated(target.prior_draws(key_prior, particles), target)
 
     def unfinished(carry):
         return (carry[2] < LAST_STAGES) & (carry[5] < _MAX_STAGES)
@@ -116,10 +126,9 @@ def cool(key: Array, target: Target, particles: int, sweeps: int) -> Cooled:
         positions = (jnp.arange(particles) + jax.random.uniform(key_resample)) / particles
         chosen = jnp.searchsorted(jnp.cumsum(jax.nn.softmax(log_weight)), positions).clip(0, particles - 1)
         population = jax.tree.map(lambda a: a[chosen], population)
-        population = _sweeps(key_move, population, new, target, sweeps)
+        population = sweep(key_move, population, new, target, sweeps)
         return key, population, last + (new >= 1.0), evidence, new, count + 1
 
     zero, none = jnp.zeros(()), jnp.zeros((), int)
     _, population, last, evidence, _, _ = jax.lax.while_loop(unfinished, stage, (key, start, none, zero, zero, none))
-    log_density = population.log_prior + population.log_likelihood
-    return Cooled(population.z, log_density, evidence, last >= LAST_STAGES)
+    return Cooled(population, evidence, last >= LAST_STAGES)

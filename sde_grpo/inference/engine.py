@@ -11,13 +11,16 @@ from numpy.typing import NDArray
 
 from sde_grpo.inference.target import Model
 
-EngineName = Literal["auto", "smc", "nuts"]
+EngineName = Literal["auto", "smc", "nuts", "laplace"]
 RHAT_LIMIT = 1.01
 ESS_LIMIT = 400.0
 
 
 class Draws(NamedTuple):
-    """Draws of the posterior, axes (chain, draw, ...), by site name, with the sampler's own account."""
+    """Draws of the posterior, axes (chain, draw, ...), by site name, with the sampler's own account.
+
+    `tail` is the Pareto shape of the importance weights that gave the evidence, where the engine has such.
+    """
 
     sites: dict[str, NDArray[np.float64]]
     diverging: NDArray[np.bool_]
@@ -25,6 +28,7 @@ class Draws(NamedTuple):
     log_density: NDArray[np.float64]
     log_evidence: float
     engine: str
+    tail: float | None
 
 
 class Engine(Protocol):
@@ -61,3 +65,12 @@ def convergence(sites: Mapping[str, Float[Array, "chain draw"] | NDArray]) -> Co
         tail[name] = float(np.asarray(array_stats.ess(values, method="tail", prob=(0.05, 0.95))))
     worst = min(bulk, key=lambda name: min(bulk[name], tail[name]))
     return Convergence(max(rhat.values()), min(bulk.values()), min(tail.values()), worst)
+
+
+def importance_summary(log_weight: Float[NDArray, " draw"]) -> tuple[float, float]:
+    """Log of the mean weight, and the shape of the weights' upper tail (Pareto k-hat)."""
+    from arviz_stats.base.array import array_stats
+
+    finite = log_weight[np.isfinite(log_weight)]
+    evidence = np.logaddexp.reduce(finite) - np.log(log_weight.size)
+    return float(evidence), float(np.asarray(array_stats.psislw(-finite)[1]))

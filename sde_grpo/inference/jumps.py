@@ -1,8 +1,8 @@
 """NUTS with jumps: after each NUTS transition, Metropolis moves that use what the pilot found.
 
 *Strides* go along scaled differences of pilot particles (differential evolution with a fixed archive: a symmetric
-proposal), which fit narrow and bent places. *Jumps* are drawn, wherever the chain is, from a mixture of heavy-tailed
-kernels, one around each of many pilot particles and shaped by the particles near it: they carry chains between modes.
+proposal), which fit narrow and bent places. *Jumps* are drawn, wherever the chain is, from heavy-tailed kernels around
+the pilot particles (`mixture.py`): they carry chains between modes.
 Both are accepted by the exact Metropolis-Hastings ratio, so the target stays exactly the posterior whatever the
 quality of the pilot. Sources: ter Braak and Vrugt (2008), doi:10.1007/s11222-008-9104-9; Tierney (1994),
 doi:10.1214/aos/1176325750.
@@ -10,61 +10,16 @@ doi:10.1214/aos/1176325750.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 from numpyro.infer import NUTS
 from numpyro.infer.hmc import HMCState
 
+from sde_grpo.inference.mixture import Mixture
 from sde_grpo.inference.moves import accepted, stride_scale
 
-CENTRES, NEIGHBOURS = 2048, 32
-BANDWIDTH = 1.0
-FREEDOM = 3.0  # Student-t kernels: tails heavier than the posterior's keep chains from sticking
 STRIDES, JUMPS = 12, 6
-
-
-class Mixture(NamedTuple):
-    """Equal mixture of Student-t kernels: centres (m, d), lower Cholesky factors and their inverses (m, d, d)."""
-
-    centre: Float[Array, "m d"]
-    factor: Float[Array, "m d d"]
-    inverse: Float[Array, "m d d"]
-
-    def log_density(self, z: Float[Array, " d"]) -> Float[Array, ""]:
-        """Log density at z, up to a constant."""
-        d = z.size
-        whitened = jnp.einsum("mij,mj->mi", self.inverse, z - self.centre)
-        log_det = jnp.sum(jnp.log(jnp.diagonal(self.inverse, axis1=-2, axis2=-1)), -1)
-        return jax.nn.logsumexp(log_det - 0.5 * (FREEDOM + d) * jnp.log1p(jnp.sum(whitened**2, -1) / FREEDOM))
-
-    def draw(self, key: Array) -> Float[Array, " d"]:
-        """One draw of the mixture."""
-        m, d = self.centre.shape
-        key_m, key_z, key_s = jax.random.split(key, 3)
-        i = jax.random.randint(key_m, (), 0, m)
-        scale = jnp.sqrt(FREEDOM / (2 * jax.random.gamma(key_s, FREEDOM / 2)))
-        return self.centre[i] + scale * self.factor[i] @ jax.random.normal(key_z, (d,))
-
-
-def mixture_from_particles(particles: Float[Array, "n d"]) -> Mixture:
-    """Kernels around every (n / CENTRES)-th particle, each with the covariance of its nearest neighbours."""
-    n, d = particles.shape
-    spread = particles.std(0)
-    centre = particles[:: max(n // CENTRES, 1)][:CENTRES]
-
-    def shape(c: Float[Array, " d"]) -> Float[Array, "d d"]:
-        distance = jnp.sum(((particles - c) / spread) ** 2, -1)
-        near = particles[jnp.argsort(distance)[:NEIGHBOURS]]
-        deviation = near - near.mean(0)
-        covariance = deviation.T @ deviation / (NEIGHBOURS - 1)
-        return BANDWIDTH**2 * covariance + 1e-6 * jnp.diag(spread**2)
-
-    factor = jnp.linalg.cholesky(jax.vmap(shape)(centre))
-    inverse = jax.vmap(lambda f: jax.scipy.linalg.solve_triangular(f, jnp.eye(d), lower=True))(factor)
-    return Mixture(centre, factor, inverse)
 
 
 class JumpingNUTS(NUTS):
@@ -98,8 +53,8 @@ class JumpingNUTS(NUTS):
     def _jump(self, carry, key: Array):
         z, potential, density = carry
         key_draw, key_accept = jax.random.split(key)
-        proposal = self._mixture.draw(key_draw)
-        new, new_density = self._potential(proposal), self._mixture.log_density(proposal)
+        proposal = self._mixture.draw(key_draw, 1)[0]
+        new, new_density = self._potential(proposal), self._mixture.log_density(proposal[None])[0]
         taken = accepted(key_accept, potential - new + density - new_density)
         return tuple(jnp.where(taken, a, b) for a, b in ((proposal, z), (new, potential), (new_density, density))), None
 
@@ -107,7 +62,7 @@ class JumpingNUTS(NUTS):
         key, key_strides, key_jumps = jax.random.split(state.rng_key, 3)
         start = (state.z, state.potential_energy)
         (z, potential), _ = jax.lax.scan(self._stride, start, jax.random.split(key_strides, STRIDES))
-        start = (z, potential, self._mixture.log_density(z))
+        start = (z, potential, self._mixture.log_density(z[None])[0])
         (z, _, _), _ = jax.lax.scan(self._jump, start, jax.random.split(key_jumps, JUMPS))
         potential, gradient = self._value_and_grad(z)
         return state._replace(z=z, potential_energy=potential, z_grad=gradient, rng_key=key)

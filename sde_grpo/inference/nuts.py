@@ -18,12 +18,13 @@ from tqdm import tqdm
 
 from sde_grpo.inference.cooling import Cooled, cool
 from sde_grpo.inference.engine import Draws, convergence
-from sde_grpo.inference.jumps import JumpingNUTS, Mixture, mixture_from_particles
+from sde_grpo.inference.jumps import JumpingNUTS
+from sde_grpo.inference.mixture import Mixture, mixture_from_particles
 from sde_grpo.inference.stepsize import stable_step_size
 from sde_grpo.inference.target import Model, build_target
 
 CHAINS = 4
-PILOT_PARTICLES, PILOT_SWEEPS = 4096, 8
+PILOT_PARTICLES, PILOT_SWEEPS, KERNELS = 4096, 8, 2048
 BLOCK = 100  # draws of every chain in one call of the compiled program
 FORGOTTEN, FEWEST, MOST = 1, 5, 30  # blocks: of warm-up; of draws before convergence is asked; of draws at most
 DEPTH = 4  # trajectories of at most 2^4 steps: strides and jumps do the long distances
@@ -58,7 +59,8 @@ def _kernel(model: Model, args: Args, tuning: _Tuning) -> JumpingNUTS:
 @eqx.filter_jit
 def _pilot(key: Array, model: Model, args: Args) -> tuple[Cooled, Mixture, Array]:
     pilot = cool(key, build_target(model, args), PILOT_PARTICLES, PILOT_SWEEPS)
-    return pilot, mixture_from_particles(pilot.particles), jnp.atleast_2d(jnp.cov(pilot.particles.T))
+    particles = pilot.population.z
+    return pilot, mixture_from_particles(particles, KERNELS), jnp.atleast_2d(jnp.cov(particles.T))
 
 
 @eqx.filter_jit
@@ -102,11 +104,12 @@ def sample_nuts(key: Array, model: Model, args: Args, *, progress: bool = False)
     bar.set_description("finding the modes")
     pilot, mixture, covariance = jax.block_until_ready(_pilot(key_pilot, model, args))
     advance("step size")
-    step_size = stable_step_size(key_step, model, args, pilot.particles, covariance)
-    tuning = _Tuning(pilot.particles, mixture, covariance, jnp.asarray(step_size))
+    particles = pilot.population.z
+    step_size = stable_step_size(key_step, model, args, particles, covariance)
+    tuning = _Tuning(particles, mixture, covariance, jnp.asarray(step_size))
     advance("sampling")
-    chosen = jax.random.choice(key_starts, pilot.particles.shape[0], (CHAINS,), replace=False)
-    state = _begin(key_chains, pilot.particles[chosen], model, args, tuning)
+    chosen = jax.random.choice(key_starts, particles.shape[0], (CHAINS,), replace=False)
+    state = _begin(key_chains, particles[chosen], model, args, tuning)
     recorded: list[dict[str, np.ndarray]] = []
     sites: list[dict[str, np.ndarray]] = []
     for index in range(FORGOTTEN + MOST):
@@ -127,6 +130,7 @@ def sample_nuts(key: Array, model: Model, args: Args, *, progress: bool = False)
         all_draws["log_density"],
         float(pilot.log_evidence),
         "nuts",
+        None,
     )
 
 

@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 import xarray as xr
 
 from sde_grpo.errors import InputError
-
-
-def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Call `write` on a temporary file in the folder of `path`, then rename it to `path`."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        write(temporary)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+from sde_grpo.files import write_atomically
 
 
 def save_tree(tree: xr.DataTree, path: Path) -> None:

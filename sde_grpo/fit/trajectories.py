@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import equinox as eqx
@@ -34,8 +35,9 @@ def _distribution(design: Design, parameters: dict[str, Array]) -> OscillatorTra
     return handlers.trace(model).get_trace(design)["obs"]["fn"].trace
 
 
-@eqx.filter_jit
-def _one_by_one(design: Design, parameters: dict[str, Array], keys: Array) -> Trajectories:
+def trajectories(key: Array, design: Design, sites: Mapping[str, Float[Array, " draw"]]) -> Trajectories:
+    """Evaluate the draws `sites` on every step of `design`, 32 at a time; for use within a compiled program."""
+    keys = jax.random.split(key, len(next(iter(sites.values()))))
     scale = design.scale
 
     def one(inputs):
@@ -55,15 +57,7 @@ def _one_by_one(design: Design, parameters: dict[str, Array], keys: Array) -> Tr
             ahead.log_density - jnp.log(scale.width),
         )
 
-    return jax.lax.map(one, (parameters, keys), batch_size=32)
-
-
-def trajectories(design: Design, parameters: dict[str, NDArray], key: Array, steps: int) -> Trajectories:
-    """Evaluate `parameters` (sampled sites, each (draw,)) on the first `steps` steps of `design`."""
-    count = len(next(iter(parameters.values())))
-    keys = jax.random.split(key, count)
-    found = _one_by_one(design, {n: jnp.asarray(v) for n, v in parameters.items()}, keys)
-    return jax.tree.map(lambda v: np.asarray(v)[:, :steps], found)
+    return jax.lax.map(one, (dict(sites), keys), batch_size=32)
 
 
 def extended(design: Design, times: NDArray[np.float64]) -> Design:
@@ -71,10 +65,11 @@ def extended(design: Design, times: NDArray[np.float64]) -> Design:
     time = np.concatenate([np.asarray(design.time), times])
     gaps, index = np.unique(np.round(np.diff(time, prepend=time[0]), 9), return_inverse=True)
     fields = {
-        "reward": jnp.concatenate([design.reward, jnp.zeros(len(times))]),
-        "time": jnp.asarray(time),
-        "gaps": jnp.asarray(gaps),
-        "gap_index": jnp.asarray(index),
-        "observed": jnp.concatenate([design.observed, jnp.zeros(len(times), bool)]),
+        "reward": np.concatenate([design.reward, np.zeros(len(times))]),
+        "time": time,
+        "gaps": gaps,
+        "gap_index": index,
+        "observed": np.concatenate([design.observed, np.zeros(len(times), bool)]),
     }
+    fields = {name: jnp.asarray(values) for name, values in fields.items()}
     return eqx.tree_at(lambda d: tuple(getattr(d, n) for n in fields), design, tuple(fields.values()))

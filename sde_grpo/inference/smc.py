@@ -13,7 +13,6 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -24,12 +23,13 @@ from sde_grpo.errors import require
 from sde_grpo.inference.cooling import Cooled, cool
 from sde_grpo.inference.engine import Draws
 from sde_grpo.inference.target import Model, build_target
+from sde_grpo.programs import Program
 
 POPULATIONS, PARTICLES = 4, 1024
 SWEEPS = 24
 
 
-@eqx.filter_jit
+@Program
 def _population(key: Array, model: Model, args: tuple[Any, ...]) -> tuple[Cooled, dict[str, Array]]:
     target = build_target(model, args)
     cooled = cool(key, target, PARTICLES, SWEEPS)

@@ -7,8 +7,8 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 import numpyro
-import numpyro.distributions as dist
 from jaxtyping import Array, Float
+from numpyro import distributions as dist
 
 from sde_grpo.model import priors
 

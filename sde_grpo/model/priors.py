@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpyro.distributions as dist
+from numpyro import distributions as dist
 
 
 class Prior(NamedTuple):

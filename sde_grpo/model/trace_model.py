@@ -5,8 +5,8 @@ from __future__ import annotations
 import jax.numpy as jnp
 import numpy as np
 import numpyro
-import numpyro.distributions as dist
 from jaxtyping import Array, Float
+from numpyro import distributions as dist
 
 from sde_grpo.likelihood import Curve, Grid, OscillatorCurve
 from sde_grpo.likelihood.links import to_coordinate

@@ -15,7 +15,7 @@ from sde_grpo.answers.trajectory import (
     steps_to_share,
     still_to_come,
 )
-from sde_grpo.checks import check_fit, rows_as_records
+from sde_grpo.checks import rows_as_records
 from sde_grpo.fit import Fit
 from sde_grpo.inference.engine import ESS_LIMIT, RHAT_LIMIT
 from sde_grpo.intervals import describe
@@ -66,7 +66,7 @@ def summarise(fit: Fit) -> dict[str, Any]:
     """Plain data with the keys run, model, parameters, forecast, fit, sampler, checks, verdict, warnings."""
     run, record = fit.run, fit.record
     predicted = forecast(fit)
-    report = check_fit(fit)
+    report = fit.checks
     return {
         "run": {
             "source": run.source,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 from numpy.typing import NDArray
 
@@ -28,8 +31,8 @@ def mean_at(fit: Fit, times: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 @Program
-def _mean_at(design: Design, sites: dict[str, Array], times: Float[Array, "#draw time"]) -> Float[Array, "draw time"]:
-    value = {name: draws[:, None] for name, draws in sites.items()}
+def _mean_at(design: Design, sites: Mapping[str, ArrayLike], times: ArrayLike) -> Float[Array, "draw time"]:
+    value = {name: jnp.asarray(draws)[:, None] for name, draws in sites.items()}
     tau, q = value["relaxation_time"], value["inertia_ratio"]
     start = to_coordinate(design.link, value["start_unit"])
     plateau = to_coordinate(design.link, value["fixed_point_unit"])

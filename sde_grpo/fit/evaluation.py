@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
+from numpy.typing import NDArray
 
 from sde_grpo.fit.parameters import PARAMETERS, parameters, prior_parameters
 from sde_grpo.fit.trajectories import Trajectories, trajectories
@@ -16,30 +19,36 @@ from sde_grpo.programs import Program
 
 PREDICTIVE_DRAWS = 400  # of the posterior, evenly thinned, for trajectories and replicated traces
 
+Sites = Mapping[str, Float[ArrayLike, "chain draw"]]
+
 
 class Evaluated(NamedTuple):
     """Parameters of posterior and prior (chain, draw), trajectories of the posterior's thinned draws (draw, step)."""
 
-    posterior: dict[str, Float[Array, "chain draw"]]
-    prior: dict[str, Float[Array, "1 draw"]]
+    posterior: dict[str, NDArray[np.float64]]
+    prior: dict[str, NDArray[np.float64]]
     trajectories: Trajectories
 
 
-def thinned(sites: Mapping[str, Float[Array, "chain draw"]]) -> dict[str, Float[Array, " kept"]]:
+def _thinned(sites: Sites) -> dict[str, Float[Array, " kept"]]:
     """`PREDICTIVE_DRAWS` of the draws (chain, draw), evenly spaced, chain after chain."""
-    chains, draws = next(iter(sites.values())).shape
+    chains, draws = jnp.shape(next(iter(sites.values())))
     step = max(chains * draws // PREDICTIVE_DRAWS, 1)
-    return {name: values[:, ::step][:, : PREDICTIVE_DRAWS // chains].ravel() for name, values in sites.items()}
+    kept = PREDICTIVE_DRAWS // chains
+    return {name: jnp.asarray(values)[:, ::step][:, :kept].ravel() for name, values in sites.items()}
 
 
 @Program
-def _evaluate(key_prior: Array, key_paths: Array, design: Design, sites: dict[str, Array]) -> Evaluated:
-    paths = trajectories(key_paths, design, thinned(sites))
-    return Evaluated(parameters(design, sites), prior_parameters(key_prior, design), paths)
+def _evaluate(
+    key_prior: Array, key_paths: Array, design: Design, sites: Sites
+) -> tuple[dict[str, Array], dict[str, Array], Trajectories]:
+    paths = trajectories(key_paths, design, _thinned(sites))
+    posterior = parameters(design, {name: jnp.asarray(values) for name, values in sites.items()})
+    return posterior, prior_parameters(key_prior, design), paths
 
 
 @Program
-def _keys(seed: Array) -> tuple[Array, ...]:
+def _keys(seed: ArrayLike) -> tuple[Array, ...]:
     return tuple(jax.random.split(jax.random.key(seed), 3))
 
 
@@ -49,19 +58,17 @@ def keys(seed: int) -> tuple[Array, ...]:
 
 
 @Program
-def _predict(seed: Array, design: Design, sites: dict[str, Array]) -> Trajectories:
-    return trajectories(jax.random.key(seed), design, thinned(sites))
+def _predict(seed: ArrayLike, design: Design, sites: Sites) -> Trajectories:
+    return trajectories(jax.random.key(seed), design, _thinned(sites))
 
 
-def predict(seed: int, design: Design, sites: dict[str, Array]) -> Trajectories:
+def predict(seed: int, design: Design, sites: Sites) -> Trajectories:
     """Trajectories of the thinned draws of `sites` (chain, draw) on every step of `design`."""
     return _predict(np.asarray(seed), design, sites)
 
 
-def evaluate(key_prior: Array, key_paths: Array, design: Design, sites: dict[str, Array], steps: int) -> Evaluated:
+def evaluate(key_prior: Array, key_paths: Array, design: Design, sites: Sites, steps: int) -> Evaluated:
     """Evaluate the draws `sites` (chain, draw), the trajectories on the first `steps` steps of `design`."""
-    found = jax.tree.map(np.asarray, _evaluate(key_prior, key_paths, design, sites))
-    return Evaluated(
-        *({name: values[name] for name in PARAMETERS if name in values} for values in (found.posterior, found.prior)),
-        Trajectories(*(v[:, :steps] for v in found.trajectories)),
-    )
+    *found, paths = jax.tree.map(np.asarray, _evaluate(key_prior, key_paths, design, sites))
+    posterior, prior = ({n: values[n] for n in PARAMETERS if n in values} for values in found)  # in our order again
+    return Evaluated(posterior, prior, Trajectories(*(v[:, :steps] for v in paths)))

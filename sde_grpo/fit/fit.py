@@ -7,23 +7,29 @@ import resource
 import sys
 import time
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
 from numpy.typing import ArrayLike
 
+from sde_grpo.errors import require
 from sde_grpo.fit.evaluation import evaluate, keys, predict
 from sde_grpo.fit.parameters import SITES
 from sde_grpo.fit.record import run_from_dict, run_to_dict
 from sde_grpo.fit.storage import load_tree, save_tree
-from sde_grpo.fit.trajectories import Trajectories, extended
+from sde_grpo.fit.trajectories import extended
 from sde_grpo.inference import Draws, EngineName, convergence, sample
 from sde_grpo.model import PRIORS, Design, Dynamics, Link, build_design, padded, trace_model
 from sde_grpo.precision import require_float64
 from sde_grpo.runs import Run
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from sde_grpo.checks import CheckReport
 
 PACKAGES = ("sde-grpo", "jax", "numpyro", "diffrax", "arviz", "numpy", "scipy", "xarray")
 
@@ -40,12 +46,12 @@ class Fit:
     run: Run
     tree: xr.DataTree
 
-    @property
+    @cached_property
     def record(self) -> dict[str, Any]:
         """Run, model, priors, versions, seed and sampler account, as plain data."""
         return json.loads(self.tree.attrs["sde_grpo"])
 
-    @property
+    @cached_property
     def design(self) -> Design:
         """The inputs of the model, rebuilt from the run."""
         model = self.record["model"]
@@ -70,7 +76,7 @@ class Fit:
 
         Raises `InputError` unless the steps increase and lie after the last logged one.
         """
-        from sde_grpo.errors import require
+        import xarray as xr
 
         future = np.atleast_1d(np.asarray(steps, dtype=float))
         last = float(self.run.times[-1])
@@ -87,6 +93,13 @@ class Fit:
         fields = {"mean": mean, "expected_reward": expected, "reward": rewards}
         return xr.Dataset({n: (("draw", "step"), v) for n, v in fields.items()}, coords={"step": future})
 
+    @cached_property
+    def checks(self) -> CheckReport:
+        """Posterior predictive checks (`check_fit`)."""
+        from sde_grpo.checks import check_fit
+
+        return check_fit(self)
+
     def summary(self) -> dict[str, Any]:
         """The content of ``summary.json``: run, model, parameters, forecast, fit, sampler, checks, warnings."""
         from sde_grpo.answers import summarise
@@ -102,23 +115,6 @@ class Fit:
         """Read a file that `save` wrote."""
         tree = load_tree(Path(path))
         return cls(run_from_dict(json.loads(tree.attrs["sde_grpo"])["run"]), tree)
-
-
-def _predictive(paths: Trajectories, chains: int, step: np.ndarray) -> tuple[xr.Dataset, xr.Dataset]:
-    def array(values) -> tuple[tuple[str, ...], np.ndarray]:
-        v = np.asarray(values)
-        return ("chain", "draw", "step"), v.reshape(chains, -1, v.shape[-1])
-
-    predictive = {n: array(v) for n, v in paths._asdict().items() if n not in ("replicate", "log_likelihood")}
-    coords = {"step": step}
-    return (
-        xr.Dataset({"reward": array(paths.replicate), **predictive}, coords=coords),
-        xr.Dataset({"reward": array(paths.log_likelihood)}, coords=coords),
-    )
-
-
-def _dataset(values: dict[str, np.ndarray]) -> xr.Dataset:
-    return xr.Dataset({n: (("chain", "draw"), np.asarray(v, dtype=float)) for n, v in values.items()})
 
 
 def fit_run(
@@ -142,13 +138,10 @@ def fit_run(
     key_sample, key_prior, key_paths = keys(seed)
     draws = sample(engine, key_sample, trace_model, (design, design.reward), progress=progress)
     sites = {n: draws.sites[n] for n in SITES if n in draws.sites}
-    posterior, prior, paths = evaluate(key_prior, key_paths, design, sites, len(run.times))
-    tree = xr.DataTree.from_dict({"posterior": _dataset(posterior), "prior": _dataset(prior), "sites": _dataset(sites)})
-    predictive, log_likelihood = _predictive(paths, draws.diverging.shape[0], run.times)
-    tree["posterior_predictive"], tree["log_likelihood"] = xr.DataTree(predictive), xr.DataTree(log_likelihood)
-    statistics = {"diverging": draws.diverging, "n_steps": draws.tree_steps, "lp": draws.log_density}
-    tree["sample_stats"] = xr.DataTree(xr.Dataset({n: (("chain", "draw"), v) for n, v in statistics.items()}))
-    tree["observed_data"] = xr.DataTree(xr.Dataset({"reward": ("step", run.reward)}, coords={"step": run.times}))
+    found = evaluate(key_prior, key_paths, design, sites, len(run.times))
+    from sde_grpo.fit.tree import build_tree
+
+    tree = build_tree(run, draws, sites, found)
     tree.attrs["sde_grpo"] = json.dumps(
         {
             "run": run_to_dict(run),
@@ -160,7 +153,7 @@ def fit_run(
             },
             "seed": seed,
             "versions": {name: version(name) for name in PACKAGES} | {"python": sys.version.split()[0]},
-            "sampler": _account(draws, posterior, time.perf_counter() - started),
+            "sampler": _account(draws, found.posterior, time.perf_counter() - started),
         }
     )
     return Fit(run, tree)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import equinox as eqx
 import jax
@@ -11,10 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import NDArray
-from numpyro import handlers
 
-from sde_grpo.likelihood import OscillatorTrace
 from sde_grpo.model import Design, trace_model
+
+if TYPE_CHECKING:
+    from sde_grpo.likelihood import OscillatorTrace
+
+
+BATCH = 40  # draws at a time: what divides their number is compiled once, not twice
 
 
 class Trajectories(NamedTuple):
@@ -31,12 +35,16 @@ class Trajectories(NamedTuple):
 
 
 def _distribution(design: Design, parameters: dict[str, Array]) -> OscillatorTrace:
+    from numpyro import handlers
+
     model = handlers.seed(handlers.substitute(trace_model, parameters), jax.random.key(0))
     return handlers.trace(model).get_trace(design)["obs"]["fn"].trace
 
 
 def trajectories(key: Array, design: Design, sites: Mapping[str, Float[Array, " draw"]]) -> Trajectories:
-    """Evaluate the draws `sites` on every step of `design`, 32 at a time; for use within a compiled program."""
+    """Evaluate the draws `sites` on every step of `design`; for use within a compiled program."""
+    from sde_grpo.likelihood import OscillatorTrace
+
     keys = jax.random.split(key, len(next(iter(sites.values()))))
     scale = design.scale
 
@@ -57,7 +65,7 @@ def trajectories(key: Array, design: Design, sites: Mapping[str, Float[Array, " 
             ahead.log_density - jnp.log(scale.width),
         )
 
-    return jax.lax.map(one, (dict(sites), keys), batch_size=32)
+    return jax.lax.map(one, (dict(sites), keys), batch_size=BATCH)
 
 
 def extended(design: Design, times: NDArray[np.float64]) -> Design:

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from sde_grpo.errors import require
-from sde_grpo.likelihood import Link
+from sde_grpo.likelihood.links import Link
 from sde_grpo.model.observation import NoiseKind
 from sde_grpo.model.scale import Scale
 from sde_grpo.oscillator import UpdateRule

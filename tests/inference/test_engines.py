@@ -83,7 +83,7 @@ def test_populations_that_disagree_are_noticed_and_nuts_is_asked(monkeypatch: py
     assert np.ptp(shares) > 0.1
     assert not convergence(draws.sites).reached
     asked = []
-    monkeypatch.setattr("sde_grpo.inference.choice.sample_nuts", lambda *a, **k: asked.append(a) or draws)
+    monkeypatch.setattr("sde_grpo.inference.nuts.sample_nuts", lambda *a, **k: asked.append(a) or draws)
     sample("auto", jax.random.key(2), sharp, args)
     assert len(asked) == 1
     sample("smc", jax.random.key(2), sharp, args)

@@ -15,9 +15,9 @@ from sde_grpo.answers.trajectory import (
     steps_to_share,
     still_to_come,
 )
-from sde_grpo.checks import check_fit, rows_as_records
+from sde_grpo.checks import rows_as_records
 from sde_grpo.fit import Fit
-from sde_grpo.inference.engine import ESS_LIMIT, RHAT_LIMIT
+from sde_grpo.inference.engine import ESS_LIMIT, RHAT_LIMIT, TAIL_LIMIT
 from sde_grpo.intervals import describe
 
 
@@ -37,6 +37,12 @@ def forecast(fit: Fit) -> dict[str, Any]:
     }
 
 
+def _tail(sampler: dict[str, Any]) -> str:
+    if sampler["tail"] is None or sampler["tail"] <= TAIL_LIMIT:
+        return ""
+    return f"; tail of the importance weights {sampler['tail']:.2f}, limit {TAIL_LIMIT}"
+
+
 def warnings(fit: Fit, predicted: dict[str, Any]) -> list[str]:
     """What a reader must know before trusting the numbers: of the log, of the sampler, of the horizon."""
     sampler = fit.record["sampler"]
@@ -45,7 +51,7 @@ def warnings(fit: Fit, predicted: dict[str, Any]) -> list[str]:
         found.append(
             f"The sampler has not converged (worst R-hat {sampler['rhat_max']:.3f}, limit {RHAT_LIMIT}; fewest "
             f"effective draws {min(sampler['ess_bulk_min'], sampler['ess_tail_min']):.0f}, limit {ESS_LIMIT:.0f}; "
-            f"worst: {sampler['worst']}). Do not use these intervals; try another --seed or a longer log."
+            f"worst: {sampler['worst']}{_tail(sampler)}). Do not use these intervals; try --engine auto, another --seed or a longer log."
         )
     if sampler["divergences"]:
         found.append(
@@ -66,7 +72,7 @@ def summarise(fit: Fit) -> dict[str, Any]:
     """Plain data with the keys run, model, parameters, forecast, fit, sampler, checks, verdict, warnings."""
     run, record = fit.run, fit.record
     predicted = forecast(fit)
-    report = check_fit(fit)
+    report = fit.checks
     return {
         "run": {
             "source": run.source,

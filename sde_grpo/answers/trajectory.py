@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float
 from numpy.typing import NDArray
 
 from sde_grpo.fit import Fit
 from sde_grpo.likelihood.links import to_coordinate, to_unit
+from sde_grpo.model import Design
 from sde_grpo.oscillator import displacement
+from sde_grpo.programs import Program
 
 SHARE = 0.95  # of the rise, "done" by convention
 STILL_TO_COME = 0.01  # of the reward scale: less is no rise worth waiting for
@@ -20,16 +26,20 @@ def mean_at(fit: Fit, times: NDArray[np.float64]) -> NDArray[np.float64]:
 
     `times` has shape (time,), or (draw, time) for times of each draw's own.
     """
-    design, sites = fit.design, fit.tree["sites"].to_dataset()
-    value = {str(n): jnp.asarray(v.to_numpy().ravel())[:, None] for n, v in sites.data_vars.items()}
+    sites = {str(n): v.to_numpy().ravel() for n, v in fit.tree["sites"].to_dataset().data_vars.items()}
+    return np.asarray(_mean_at(fit.design, sites, np.atleast_2d(np.asarray(times, dtype=float))))
+
+
+@Program
+def _mean_at(design: Design, sites: Mapping[str, ArrayLike], times: ArrayLike) -> Float[Array, "draw time"]:
+    value = {name: jnp.asarray(draws)[:, None] for name, draws in sites.items()}
     tau, q = value["relaxation_time"], value["inertia_ratio"]
     start = to_coordinate(design.link, value["start_unit"])
     plateau = to_coordinate(design.link, value["fixed_point_unit"])
     x0 = start - plateau
     v0 = -(x0 / tau) * (1 + value["fast_weight"] / q) if "fast_weight" in value else jnp.zeros_like(x0)
-    t = jnp.atleast_2d(jnp.asarray(times))
-    path = to_unit(design.link, plateau + displacement(1 / (2 * q * tau), 1 / (q * tau**2), x0, v0, t))
-    return np.asarray(design.scale.to_reward(path))
+    path = to_unit(design.link, plateau + displacement(1 / (2 * q * tau), 1 / (q * tau**2), x0, v0, times))
+    return design.scale.to_reward(path)
 
 
 def steps_to_share(fit: Fit, share: float = SHARE) -> NDArray[np.float64]:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from sde_grpo.cli import options as o
-from sde_grpo.cli.reporting import reporting, start_jax
+from sde_grpo.cli.reporting import import_ahead, reporting, start_jax
 from sde_grpo.errors import require
 
 
@@ -28,6 +28,7 @@ class EngineChoice(StrEnum):
     auto = "auto"
     smc = "smc"
     nuts = "nuts"
+    laplace = "laplace"
 
 
 class DynamicsName(StrEnum):
@@ -52,7 +53,7 @@ def fit(
         typer.Option(help="Default: mechanistic where learning rate, momentum and refresh interval are known."),
     ] = None,
     engine: Annotated[
-        EngineChoice, typer.Option(help="auto: smc, and nuts where smc has not converged.")
+        EngineChoice, typer.Option(help="auto: smc, and nuts where smc has not converged; laplace: a quick look.")
     ] = EngineChoice.auto,
     group_size: o.GroupSize = None,
     prompts_per_step: o.Prompts = None,
@@ -97,15 +98,16 @@ def fit(
             check_folder(out, force)
         run = o.load_run(logs[0], settings, columns, config)
         start_jax()
+        import_ahead("arviz_stats.base.array", "xarray", "scipy.stats", "sde_grpo.answers")
         from sde_grpo.fit import fit_run
 
         fitted = fit_run(run, **choices, progress=True)
         summary = fitted.summary()
+        print_report(Console(stderr=json), summary)  # at once: pictures and files take as long again
         if out is not None:
             write_results(out, fitted, summary)
         if json:
             typer.echo(to_json(summary), nl=False)
-        print_report(Console(stderr=json), summary)
         if out is not None:
             Console(stderr=json, soft_wrap=True).print(
                 f"Written to {escape(str(out))}: fit.nc, summary.json, bands.png, checks.png.", highlight=False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -20,6 +22,16 @@ def reporting() -> Iterator[None]:
     except InputError as error:
         Console(stderr=True, soft_wrap=True).print(f"[red]error:[/red] {escape(str(error))}", highlight=False)
         raise typer.Exit(2) from None
+
+
+def import_ahead(*modules: str) -> None:
+    """Import what is needed later on another thread, while the sampler leaves the interpreter idle."""
+
+    def run() -> None:
+        for module in modules:
+            importlib.import_module(module)
+
+    threading.Thread(target=run, daemon=True).start()
 
 
 def start_jax() -> None:

@@ -158,7 +158,7 @@ def _check_picture(path: Path, force: bool) -> None:
 
 
 def _write_picture(path: Path, report: StabilityReport) -> None:
-    from sde_grpo.fit.storage import write_atomically
+    from sde_grpo.files import write_atomically
     from sde_grpo.plots.stability import plot_stability
 
     try:

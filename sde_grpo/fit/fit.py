@@ -7,43 +7,31 @@ import resource
 import sys
 import time
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import equinox as eqx
-import jax
 import numpy as np
-import xarray as xr
-from jaxtyping import Array
 from numpy.typing import ArrayLike
-from numpyro.infer import Predictive
 
+from sde_grpo.errors import require
+from sde_grpo.fit.evaluation import evaluate, keys, predict
+from sde_grpo.fit.parameters import SITES
 from sde_grpo.fit.record import run_from_dict, run_to_dict
 from sde_grpo.fit.storage import load_tree, save_tree
-from sde_grpo.fit.trajectories import Trajectories, extended, trajectories
+from sde_grpo.fit.trajectories import extended
 from sde_grpo.inference import Draws, EngineName, convergence, sample
-from sde_grpo.likelihood.links import gain
 from sde_grpo.model import PRIORS, Design, Dynamics, Link, build_design, padded, trace_model
-from sde_grpo.oscillator import curvature_from_relaxation_time
 from sde_grpo.precision import require_float64
 from sde_grpo.runs import Run
 
-PREDICTIVE_DRAWS = 400  # of the posterior, evenly thinned, for trajectories and replicated traces
-PRIOR_DRAWS = 1000
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from sde_grpo.checks import CheckReport
+
 PACKAGES = ("sde-grpo", "jax", "numpyro", "diffrax", "arviz", "numpy", "scipy", "xarray")
-SITES = (
-    "relaxation_time",
-    "inertia_ratio",
-    "fast_weight",
-    "start_unit",
-    "fixed_point_unit",
-    "stationary_sd",
-    "folded_sd",
-    "prompt_correlation",
-    "normal_correlation",
-    "noise_scale",
-)
 
 
 @dataclass(frozen=True)
@@ -58,12 +46,12 @@ class Fit:
     run: Run
     tree: xr.DataTree
 
-    @property
+    @cached_property
     def record(self) -> dict[str, Any]:
         """Run, model, priors, versions, seed and sampler account, as plain data."""
         return json.loads(self.tree.attrs["sde_grpo"])
 
-    @property
+    @cached_property
     def design(self) -> Design:
         """The inputs of the model, rebuilt from the run."""
         model = self.record["model"]
@@ -88,7 +76,7 @@ class Fit:
 
         Raises `InputError` unless the steps increase and lie after the last logged one.
         """
-        from sde_grpo.errors import require
+        import xarray as xr
 
         future = np.atleast_1d(np.asarray(steps, dtype=float))
         last = float(self.run.times[-1])
@@ -97,13 +85,20 @@ class Fit:
             f"Forecast steps must increase and lie after the last logged step, {last:g}; given {future[:3]} ...",
         )
         longer = extended(self.design, future - float(self.run.times[0]))
-        sites = _thinned_sites(self.tree, PREDICTIVE_DRAWS)
-        paths = trajectories(padded(longer), sites, jax.random.key(seed), len(longer.time))
-        new = slice(-len(future), None)
-        expected, noise = np.asarray(paths.expected_reward)[:, new], np.asarray(paths.noise_sd)[:, new]
+        sites = {str(n): v.to_numpy() for n, v in self.tree["sites"].to_dataset().data_vars.items()}
+        paths = predict(seed, padded(longer), sites)
+        new = slice(len(self.run.times), len(longer.time))
+        mean, expected, noise = (np.asarray(v)[:, new] for v in (paths.mean, paths.expected_reward, paths.noise_sd))
         rewards = expected + noise * np.random.default_rng(seed).standard_normal(noise.shape)
-        fields = {"mean": np.asarray(paths.mean)[:, new], "expected_reward": expected, "reward": rewards}
+        fields = {"mean": mean, "expected_reward": expected, "reward": rewards}
         return xr.Dataset({n: (("draw", "step"), v) for n, v in fields.items()}, coords={"step": future})
+
+    @cached_property
+    def checks(self) -> CheckReport:
+        """Posterior predictive checks (`check_fit`)."""
+        from sde_grpo.checks import check_fit
+
+        return check_fit(self)
 
     def summary(self) -> dict[str, Any]:
         """The content of ``summary.json``: run, model, parameters, forecast, fit, sampler, checks, warnings."""
@@ -120,60 +115,6 @@ class Fit:
         """Read a file that `save` wrote."""
         tree = load_tree(Path(path))
         return cls(run_from_dict(json.loads(tree.attrs["sde_grpo"])["run"]), tree)
-
-
-def _parameters(design: Design, sites: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Sites of the model in the user's units: rewards on the reward's scale, times in steps of the log."""
-    low, width = float(design.scale.low), float(design.scale.width)
-    plateau = sites["fixed_point_unit"]
-    values = {
-        "start": low + width * sites["start_unit"],
-        "fixed_point": low + width * plateau,
-        "relaxation_time": sites["relaxation_time"],
-        "inertia_ratio": sites["inertia_ratio"],
-        "stationary_sd": width * np.asarray(gain(design.link, plateau)) * sites["stationary_sd"],
-    }
-    if "fast_weight" in sites:
-        values["fast_weight"] = sites["fast_weight"]
-    if design.rule is not None:
-        tau = sites["relaxation_time"] * float(design.time_unit)
-        values["curvature"] = np.asarray(curvature_from_relaxation_time(design.rule, tau))
-    if "prompt_correlation" in sites:
-        values["prompt_correlation"] = sites["prompt_correlation"]
-    if design.noise == "constant":
-        values["noise_sd"] = width * sites["noise_scale"]
-    if design.noise == "dispersion":
-        values["dispersion"] = sites["noise_scale"] ** 2
-    return values
-
-
-@eqx.filter_jit
-def _prior_draws(key: Array, design: Design) -> dict[str, Array]:
-    return Predictive(trace_model, num_samples=PRIOR_DRAWS, return_sites=list(SITES))(key, design)
-
-
-def _thinned_sites(tree: xr.DataTree, count: int) -> dict[str, np.ndarray]:
-    sites = tree["sites"].to_dataset()
-    chains, draws = sites.sizes["chain"], sites.sizes["draw"]
-    step = max(chains * draws // count, 1)
-    return {str(n): v.to_numpy()[:, ::step][:, : count // chains].ravel() for n, v in sites.data_vars.items()}
-
-
-def _predictive(paths: Trajectories, chains: int, step: np.ndarray) -> tuple[xr.Dataset, xr.Dataset]:
-    def array(values) -> tuple[tuple[str, ...], np.ndarray]:
-        v = np.asarray(values)
-        return ("chain", "draw", "step"), v.reshape(chains, -1, v.shape[-1])
-
-    predictive = {n: array(v) for n, v in paths._asdict().items() if n not in ("replicate", "log_likelihood")}
-    coords = {"step": step}
-    return (
-        xr.Dataset({"reward": array(paths.replicate), **predictive}, coords=coords),
-        xr.Dataset({"reward": array(paths.log_likelihood)}, coords=coords),
-    )
-
-
-def _dataset(values: dict[str, np.ndarray]) -> xr.Dataset:
-    return xr.Dataset({n: (("chain", "draw"), np.asarray(v, dtype=float)) for n, v in values.items()})
 
 
 def fit_run(
@@ -194,19 +135,13 @@ def fit_run(
     require_float64()
     started = time.perf_counter()
     design = padded(build_design(run, link, dynamics))
-    key_sample, key_prior, key_paths = jax.random.split(jax.random.key(seed), 3)
+    key_sample, key_prior, key_paths = keys(seed)
     draws = sample(engine, key_sample, trace_model, (design, design.reward), progress=progress)
     sites = {n: draws.sites[n] for n in SITES if n in draws.sites}
-    prior_sites = _prior_draws(key_prior, design)
-    prior = _parameters(design, {n: np.asarray(v)[None] for n, v in prior_sites.items() if n in SITES})
-    posterior = _parameters(design, sites)
-    tree = xr.DataTree.from_dict({"posterior": _dataset(posterior), "prior": _dataset(prior), "sites": _dataset(sites)})
-    paths = trajectories(design, _thinned_sites(tree, PREDICTIVE_DRAWS), key_paths, len(run.times))
-    predictive, log_likelihood = _predictive(paths, draws.diverging.shape[0], run.times)
-    tree["posterior_predictive"], tree["log_likelihood"] = xr.DataTree(predictive), xr.DataTree(log_likelihood)
-    statistics = {"diverging": draws.diverging, "n_steps": draws.tree_steps, "lp": draws.log_density}
-    tree["sample_stats"] = xr.DataTree(xr.Dataset({n: (("chain", "draw"), v) for n, v in statistics.items()}))
-    tree["observed_data"] = xr.DataTree(xr.Dataset({"reward": ("step", run.reward)}, coords={"step": run.times}))
+    found = evaluate(key_prior, key_paths, design, sites, len(run.times))
+    from sde_grpo.fit.tree import build_tree
+
+    tree = build_tree(run, draws, sites, found)
     tree.attrs["sde_grpo"] = json.dumps(
         {
             "run": run_to_dict(run),
@@ -218,7 +153,7 @@ def fit_run(
             },
             "seed": seed,
             "versions": {name: version(name) for name in PACKAGES} | {"python": sys.version.split()[0]},
-            "sampler": _account(draws, posterior, time.perf_counter() - started),
+            "sampler": _account(draws, found.posterior, time.perf_counter() - started),
         }
     )
     return Fit(run, tree)
@@ -236,7 +171,8 @@ def _account(draws: Draws, posterior: dict[str, np.ndarray], seconds: float) -> 
         "ess_bulk_min": reached.ess_bulk_min,
         "ess_tail_min": reached.ess_tail_min,
         "worst": reached.worst,
-        "converged": reached.reached,
+        "converged": reached.reached and draws.tail_will_do,
+        "tail": draws.tail,
         "log_evidence": draws.log_evidence,
         "seconds": seconds,
         "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * kilobyte / 1e6,

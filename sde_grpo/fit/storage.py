@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Callable
 from pathlib import Path
-
-import xarray as xr
+from typing import TYPE_CHECKING
 
 from sde_grpo.errors import InputError
+from sde_grpo.files import write_atomically
 
-
-def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Call `write` on a temporary file in the folder of `path`, then rename it to `path`."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        write(temporary)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+if TYPE_CHECKING:
+    import xarray as xr
 
 
 def save_tree(tree: xr.DataTree, path: Path) -> None:
@@ -35,6 +23,8 @@ def save_tree(tree: xr.DataTree, path: Path) -> None:
 
 def load_tree(path: Path) -> xr.DataTree:
     """Read a `DataTree` whole; raises `InputError` where the file is missing or is no fit of ours."""
+    import xarray as xr
+
     if not path.is_file():
         problem = "is a folder" if path.is_dir() else "does not exist"
         raise InputError(f"{path} {problem}. Give the fit.nc that `sde-grpo fit LOG --out DIR` wrote.")

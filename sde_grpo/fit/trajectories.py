@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 import equinox as eqx
 import jax
@@ -10,10 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import NDArray
-from numpyro import handlers
 
-from sde_grpo.likelihood import OscillatorTrace
 from sde_grpo.model import Design, trace_model
+
+if TYPE_CHECKING:
+    from sde_grpo.likelihood import OscillatorTrace
+
+
+BATCH = 40  # draws at a time: what divides their number is compiled once, not twice
 
 
 class Trajectories(NamedTuple):
@@ -30,12 +35,17 @@ class Trajectories(NamedTuple):
 
 
 def _distribution(design: Design, parameters: dict[str, Array]) -> OscillatorTrace:
+    from numpyro import handlers
+
     model = handlers.seed(handlers.substitute(trace_model, parameters), jax.random.key(0))
     return handlers.trace(model).get_trace(design)["obs"]["fn"].trace
 
 
-@eqx.filter_jit
-def _one_by_one(design: Design, parameters: dict[str, Array], keys: Array) -> Trajectories:
+def trajectories(key: Array, design: Design, sites: Mapping[str, Float[Array, " draw"]]) -> Trajectories:
+    """Evaluate the draws `sites` on every step of `design`; for use within a compiled program."""
+    from sde_grpo.likelihood import OscillatorTrace
+
+    keys = jax.random.split(key, len(next(iter(sites.values()))))
     scale = design.scale
 
     def one(inputs):
@@ -55,15 +65,7 @@ def _one_by_one(design: Design, parameters: dict[str, Array], keys: Array) -> Tr
             ahead.log_density - jnp.log(scale.width),
         )
 
-    return jax.lax.map(one, (parameters, keys), batch_size=32)
-
-
-def trajectories(design: Design, parameters: dict[str, NDArray], key: Array, steps: int) -> Trajectories:
-    """Evaluate `parameters` (sampled sites, each (draw,)) on the first `steps` steps of `design`."""
-    count = len(next(iter(parameters.values())))
-    keys = jax.random.split(key, count)
-    found = _one_by_one(design, {n: jnp.asarray(v) for n, v in parameters.items()}, keys)
-    return jax.tree.map(lambda v: np.asarray(v)[:, :steps], found)
+    return jax.lax.map(one, (dict(sites), keys), batch_size=BATCH)
 
 
 def extended(design: Design, times: NDArray[np.float64]) -> Design:
@@ -71,10 +73,11 @@ def extended(design: Design, times: NDArray[np.float64]) -> Design:
     time = np.concatenate([np.asarray(design.time), times])
     gaps, index = np.unique(np.round(np.diff(time, prepend=time[0]), 9), return_inverse=True)
     fields = {
-        "reward": jnp.concatenate([design.reward, jnp.zeros(len(times))]),
-        "time": jnp.asarray(time),
-        "gaps": jnp.asarray(gaps),
-        "gap_index": jnp.asarray(index),
-        "observed": jnp.concatenate([design.observed, jnp.zeros(len(times), bool)]),
+        "reward": np.concatenate([design.reward, np.zeros(len(times))]),
+        "time": time,
+        "gaps": gaps,
+        "gap_index": index,
+        "observed": np.concatenate([design.observed, np.zeros(len(times), bool)]),
     }
+    fields = {name: jnp.asarray(values) for name, values in fields.items()}
     return eqx.tree_at(lambda d: tuple(getattr(d, n) for n in fields), design, tuple(fields.values()))

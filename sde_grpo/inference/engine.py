@@ -14,6 +14,7 @@ from sde_grpo.inference.target import Model
 EngineName = Literal["auto", "smc", "nuts", "laplace"]
 RHAT_LIMIT = 1.01
 ESS_LIMIT = 400.0
+TAIL_LIMIT = 0.7  # Pareto shape above which importance weights cannot be trusted
 
 
 class Draws(NamedTuple):
@@ -29,6 +30,11 @@ class Draws(NamedTuple):
     log_evidence: float
     engine: str
     tail: float | None
+
+    @property
+    def tail_will_do(self) -> bool:
+        """Whether the importance weights, where there are such, have a tail that can be trusted."""
+        return self.tail is None or self.tail <= TAIL_LIMIT
 
 
 class Engine(Protocol):

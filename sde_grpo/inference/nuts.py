@@ -6,9 +6,8 @@ The compiled programs take the data as arguments: another run of the same length
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -22,6 +21,7 @@ from sde_grpo.inference.jumps import JumpingNUTS
 from sde_grpo.inference.mixture import Mixture, mixture_from_particles
 from sde_grpo.inference.stepsize import stable_step_size
 from sde_grpo.inference.target import Model, build_target
+from sde_grpo.programs import Program
 
 CHAINS = 4
 PILOT_PARTICLES, PILOT_SWEEPS, KERNELS = 4096, 8, 2048
@@ -32,7 +32,7 @@ DEPTH = 4  # trajectories of at most 2^4 steps: strides and jumps do the long di
 Args = tuple[Any, ...]
 
 
-class _Tuning(eqx.Module):
+class _Tuning(NamedTuple):
     """What the chains take from the pilot."""
 
     particles: Float[Array, "n d"]
@@ -56,19 +56,19 @@ def _kernel(model: Model, args: Args, tuning: _Tuning) -> JumpingNUTS:
     )
 
 
-@eqx.filter_jit
+@Program
 def _pilot(key: Array, model: Model, args: Args) -> tuple[Cooled, Mixture, Array]:
     pilot = cool(key, build_target(model, args), PILOT_PARTICLES, PILOT_SWEEPS)
     particles = pilot.population.z
     return pilot, mixture_from_particles(particles, KERNELS), jnp.atleast_2d(jnp.cov(particles.T))
 
 
-@eqx.filter_jit
+@Program
 def _begin(key: Array, starts: Float[Array, "chain d"], model: Model, args: Args, tuning: _Tuning) -> HMCState:
     return _kernel(model, args, tuning).init(jax.random.split(key, CHAINS), 0, starts, (), {})
 
 
-@eqx.filter_jit
+@Program
 def _block(state: HMCState, model: Model, args: Args, tuning: _Tuning) -> tuple[HMCState, dict[str, Array]]:
     """`BLOCK` transitions of every chain; what is recorded has axes (draw, chain)."""
     kernel = _kernel(model, args, tuning)
@@ -82,7 +82,7 @@ def _block(state: HMCState, model: Model, args: Args, tuning: _Tuning) -> tuple[
     return jax.lax.scan(one, state, None, length=BLOCK)
 
 
-@eqx.filter_jit
+@Program
 def _constrain(z: Float[Array, "draw chain d"], model: Model, args: Args) -> dict[str, Array]:
     return jax.vmap(build_target(model, args).constrain)(z)
 

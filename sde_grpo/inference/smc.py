@@ -19,7 +19,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -32,6 +31,7 @@ from sde_grpo.inference.engine import Draws, importance_summary
 from sde_grpo.inference.mixture import Mixture, mixture_from_particles
 from sde_grpo.inference.moves import accepted
 from sde_grpo.inference.target import Model, build_target
+from sde_grpo.programs import Program
 
 POPULATIONS, PARTICLES = 4, 1024
 SWEEPS = 6  # at each temperature
@@ -44,17 +44,17 @@ class _Refreshed(NamedTuple):
     log_weight: Float[Array, " jump"]  # of the importance sample that the jumps propose
 
 
-@eqx.filter_jit
+@Program
 def _cool(key: Array, model: Model, args: tuple[Any, ...]) -> Cooled:
     return cool(key, build_target(model, args), PARTICLES, SWEEPS)
 
 
-@eqx.filter_jit
+@Program
 def _kernels(particles: Float[Array, "n d"]) -> Mixture:
     return mixture_from_particles(particles, KERNELS)
 
 
-@eqx.filter_jit
+@Program
 def _refresh(key: Array, population: Population, mixture: Mixture, model: Model, args: tuple[Any, ...]) -> _Refreshed:
     """`ROUNDS` times a jump and a sweep of every particle."""
     target, n = build_target(model, args), len(population.z)

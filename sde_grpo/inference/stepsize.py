@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from sde_grpo.inference.target import Model, build_target
+from sde_grpo.programs import Program
 
 LARGEST = 0.5
 LENGTH = 16  # leapfrog steps of a trial
@@ -22,7 +22,7 @@ TOLERATED = 2.0  # nats of energy error in a trial; NUTS calls 1000 a divergence
 TRIALS = 1024  # particles tried
 
 
-@eqx.filter_jit
+@Program
 def energy_errors(
     key: Array,
     model: Model,

@@ -9,9 +9,6 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
-from numpyro import handlers
-from numpyro.infer import Predictive
-from numpyro.infer.util import constrain_fn, potential_energy, unconstrain_fn
 
 Model = Callable[..., Any]
 
@@ -32,6 +29,10 @@ class Target(NamedTuple):
 
 def build_target(model: Model, args: tuple[Any, ...], observed_site: str = "obs") -> Target:
     """Split the joint density of `model(*args)` at its observed site."""
+    from numpyro import handlers
+    from numpyro.infer import Predictive
+    from numpyro.infer.util import constrain_fn, potential_energy, unconstrain_fn
+
     prior_model = handlers.block(model, hide=[observed_site])
     trace = handlers.trace(handlers.seed(prior_model, jax.random.key(0))).get_trace(*args)
     names = [n for n, site in trace.items() if site["type"] == "sample" and not site["is_observed"]]

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpyro.distributions as dist
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int
+from numpyro import distributions as dist
 from numpyro.distributions import constraints
 
 from sde_grpo.likelihood.kalman import State

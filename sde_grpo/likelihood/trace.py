@@ -6,9 +6,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpyro.distributions as dist
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float
+from numpyro import distributions as dist
 from numpyro.distributions import constraints
 
 from sde_grpo.likelihood.kalman import Filtered, Observations, State, kalman_filter, log_likelihood, simulate, smooth

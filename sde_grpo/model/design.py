@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from sde_grpo.errors import require
-from sde_grpo.likelihood import Link
+from sde_grpo.likelihood.links import Link
 from sde_grpo.model.observation import NoiseKind
 from sde_grpo.model.scale import Scale
 from sde_grpo.oscillator import UpdateRule
@@ -100,7 +100,7 @@ def build_design(run: Run, link: Link | None = None, dynamics: Dynamics | None =
         time=f(time),
         gaps=f(gaps),
         gap_index=jnp.asarray(index),
-        observed=jnp.ones(len(time), bool),
+        observed=jnp.asarray(np.ones(len(time), bool)),
         length=f(time[-1]),
         averaged=f(averaged),
         resolution=f(1.0 / per_value if run.binary else 1e-3),
@@ -123,12 +123,13 @@ def padded(design: Design) -> Design:
     steps, gaps = len(design.time), len(design.gaps)
     octave = 2 ** int(np.log2(steps))
     more = next(n for n in (octave * j // 4 for j in range(4, 9)) if n >= steps) - steps
-    last, gap = design.time[-1], design.gaps[min(1, gaps - 1)]
+    last, gap = np.asarray(design.time)[-1], np.asarray(design.gaps)[min(1, gaps - 1)]
     fields = {
-        "reward": jnp.pad(design.reward, (0, more), constant_values=0.5),
-        "time": jnp.concatenate([design.time, last + gap * jnp.arange(1, more + 1)]),
-        "gaps": jnp.pad(design.gaps, (0, 2 ** int(np.ceil(np.log2(gaps))) - gaps), mode="edge"),
-        "gap_index": jnp.pad(design.gap_index, (0, more), constant_values=min(1, gaps - 1)),
-        "observed": jnp.pad(design.observed, (0, more)),
+        "reward": np.pad(design.reward, (0, more), constant_values=0.5),
+        "time": np.concatenate([design.time, last + gap * np.arange(1, more + 1)]),
+        "gaps": np.pad(design.gaps, (0, 2 ** int(np.ceil(np.log2(gaps))) - gaps), mode="edge"),
+        "gap_index": np.pad(design.gap_index, (0, more), constant_values=min(1, gaps - 1)),
+        "observed": np.pad(design.observed, (0, more)),
     }
+    fields = {name: jnp.asarray(values) for name, values in fields.items()}  # NumPy: nothing is compiled for it
     return eqx.tree_at(lambda d: tuple(getattr(d, n) for n in fields), design, tuple(fields.values()))

@@ -6,8 +6,6 @@ from typing import Literal
 
 import jax
 import jax.numpy as jnp
-import numpyro
-import numpyro.distributions as dist
 from jaxtyping import Array, Float
 
 from sde_grpo.model import priors
@@ -33,6 +31,9 @@ def noise_terms(kind: NoiseKind, completions, resolution: Array) -> tuple[Array,
     resolution^2/12 to c: a run that sits at 0 has no spread at all, and a density needs one.
     """
     rounding = resolution**2 / 12
+    import numpyro
+    from numpyro import distributions as dist
+
     if kind == "design_effect":
         # Uniform by the normal distribution function, whose tails an engine can follow to 0 and to 1.
         normal = jnp.asarray(numpyro.sample("normal_correlation", dist.Normal(0.0, 1.0)))

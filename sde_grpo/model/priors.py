@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import numpyro.distributions as dist
+if TYPE_CHECKING:
+    from numpyro import distributions as dist
 
 
 class Prior(NamedTuple):
@@ -62,4 +63,6 @@ PRIORS: dict[str, Prior] = {
 
 def level(bounded: bool) -> dist.Distribution:
     """Prior of a reward level on the unit scale: `start` and `fixed_point`."""
+    from numpyro import distributions as dist
+
     return dist.Uniform(0.0, 1.0) if bounded else dist.Normal(0.0, LEVEL_SPREAD)

@@ -1,14 +1,14 @@
-"""The model of one reward trace: one NumPyro function for prior, posterior and predictive."""
+"""The model of one reward trace: one NumPyro function for prior, posterior and predictive.
+
+NumPyro is imported when the model is traced, which a fit whose programs were kept never does.
+"""
 
 from __future__ import annotations
 
 import jax.numpy as jnp
 import numpy as np
-import numpyro
-import numpyro.distributions as dist
 from jaxtyping import Array, Float
 
-from sde_grpo.likelihood import Curve, Grid, OscillatorCurve
 from sde_grpo.likelihood.links import to_coordinate
 from sde_grpo.model import priors
 from sde_grpo.model.design import Design
@@ -29,6 +29,11 @@ def trace_model(design: Design, reward: Float[Array, " step"] | None = None) -> 
 
     `reward` defaults to None: then ``obs`` is drawn. Source: theory note, sections 3, 4 and 7.
     """
+    import numpyro
+    from numpyro import distributions as dist
+
+    from sde_grpo.likelihood import Curve, Grid, OscillatorCurve
+
     tau = numpyro.sample(
         "relaxation_time",
         dist.LogNormal(jnp.log(priors.RELAXATION_MEDIAN * design.length), priors.RELAXATION_SPREAD),

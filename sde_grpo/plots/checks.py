@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from sde_grpo.checks import check_fit
 from sde_grpo.fit import Fit
 
 _BLUE, _RED, _GREY = "#1f6f9f", "#b02a2a", "#707070"
@@ -13,7 +12,7 @@ _BLUE, _RED, _GREY = "#1f6f9f", "#b02a2a", "#707070"
 
 def plot_checks(fit: Fit) -> Figure:
     """Replicated traces, standardised residuals, one-step-ahead PIT, and every statistic against its replicates."""
-    run, predictive, report = fit.run, fit.predictive, check_fit(fit)
+    run, predictive, report = fit.run, fit.predictive, fit.checks
     figure = Figure(figsize=(11, 7.5), layout="constrained")
     (traces, residuals), (pit, statistics) = figure.subplots(2, 2)
 

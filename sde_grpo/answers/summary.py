@@ -51,7 +51,8 @@ def warnings(fit: Fit, predicted: dict[str, Any]) -> list[str]:
         found.append(
             f"The sampler has not converged (worst R-hat {sampler['rhat_max']:.3f}, limit {RHAT_LIMIT}; fewest "
             f"effective draws {min(sampler['ess_bulk_min'], sampler['ess_tail_min']):.0f}, limit {ESS_LIMIT:.0f}; "
-            f"worst: {sampler['worst']}{_tail(sampler)}). Do not use these intervals; try --engine auto, another --seed or a longer log."
+            f"worst: {sampler['worst']}{_tail(sampler)}). Do not use these intervals; "
+            "try --engine auto, another --seed or a longer log."
         )
     if sampler["divergences"]:
         found.append(

@@ -1,0 +1,8 @@
+"""Untrusted files: opened, unpacked, decoded and made safe to show. See the README of this folder."""
+
+from __future__ import annotations
+
+from sde_grpo.runs.source.safe import safe, safe_cell
+from sde_grpo.runs.source.source import Source, open_source
+
+__all__ = ["Source", "open_source", "safe", "safe_cell"]

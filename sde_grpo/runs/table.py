@@ -1,0 +1,234 @@
+"""The rows of a log as columns: filled row by row while a file streams by, and held in typed arrays.
+
+Only columns that have a role (`roles.py`) or were asked for are kept; of the others the name is. So the memory a log
+takes depends on its number of rows, not on its size.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from math import isfinite, nan
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sde_grpo.errors import require
+from sde_grpo.runs.cells import number
+from sde_grpo.runs.roles import role_of
+
+Vector = NDArray[np.float64]
+Places = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+MOST_ROWS = 20_000_000
+MOST_NAMES = 20_000
+MOST_WORDS = 200_000
+MOST_LAYOUTS = 1_000
+LONGEST_WORD = 200
+DEEPEST = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """One column of n rows.
+
+    `numbers` (n,) is NaN where the cell holds no finite number; `present` (n,) says where there is a cell at all;
+    `codes` (n,) is the place in `words` of a cell that holds text, and -1 elsewhere.
+    """
+
+    numbers: Vector
+    present: Mask
+    codes: NDArray[np.int32]
+    words: tuple[str, ...] = ()
+
+    @property
+    def finite(self) -> Mask:
+        """Where the cell holds a number."""
+        return ~np.isnan(self.numbers)
+
+    @property
+    def filled(self) -> Mask:
+        """Where the cell holds a number or text."""
+        return self.finite | (self.codes >= 0)
+
+    def text(self, row: int) -> str:
+        """The cell as text; empty where it is missing."""
+        if self.codes[row] >= 0:
+            return self.words[self.codes[row]]
+        value = self.numbers[row]
+        return "" if np.isnan(value) else f"{value:.12g}"
+
+    def values(self) -> list[str]:
+        """The different values, as texts, in the order in which they first appear; missing ones are left out."""
+        ids, first = self.ids()
+        return [self.text(int(row)) for row in first[ids[first] > 0]]
+
+    def ids(self) -> tuple[Places, Places]:
+        """A number for each row, equal for equal cells, 0 for missing ones; and the first row of each, in order."""
+        numbers = np.where(self.finite, self.numbers, 0.0)
+        kind = np.where(self.codes >= 0, 2, np.where(self.finite, 1, 0))
+        keys = np.stack([kind, np.where(kind == 2, self.codes, 0), numbers])
+        _, first, ids = np.unique(keys, axis=1, return_index=True, return_inverse=True)
+        ids = ids.ravel() + (1 if len(first) and kind[first[0]] != 0 else 0)
+        return ids, np.sort(first)
+
+    def take(self, rows: Places | Mask) -> Column:
+        """These rows only."""
+        return Column(self.numbers[rows], self.present[rows], self.codes[rows], self.words)
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Rows, numbered as their file counts them, and their columns in the order in which they first appeared.
+
+    `names` holds every column of the file, with whether its first value was a number; `columns` those that were kept.
+    """
+
+    numbers: Places
+    columns: Mapping[str, Column]
+    names: Mapping[str, bool]
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.columns
+
+    def __getitem__(self, name: str) -> Column:
+        return self.columns[name]
+
+    def take(self, rows: Places | Mask) -> Table:
+        """These rows only, with the columns that have a cell in them."""
+        taken = {name: column.take(rows) for name, column in self.columns.items()}
+        columns = {name: column for name, column in taken.items() if column.present.any()}
+        return Table(self.numbers[rows], columns, self.names)
+
+    def with_role(self, *roles: str) -> list[str]:
+        """The kept columns with one of these roles, in the order of the table of names in `roles.py`."""
+        found = [(name, role) for name in self.columns if (role := role_of(name)) is not None and role.name in roles]
+        return [name for name, _ in sorted(found, key=lambda item: item[1].rank)]
+
+
+class _Growing:
+    """A column while it is read: the rows that have a cell, and what the cell holds."""
+
+    __slots__ = ("at", "numbers", "text_at", "text_codes", "words")
+
+    def __init__(self) -> None:
+        self.at = array("I")
+        self.numbers = array("d")
+        self.text_at = array("I")
+        self.text_codes = array("I")
+        self.words: dict[str, int] = {}
+
+    def add(self, row: int, cell: Any) -> None:
+        self.at.append(row)
+        try:
+            value = number(cell)
+            self.numbers.append(nan if value is None else value)
+        except ValueError:
+            self.numbers.append(nan)
+            self.text_at.append(row)
+            word = str(cell)[:LONGEST_WORD].strip()
+            if word not in self.words and len(self.words) >= MOST_WORDS:
+                word = "..."
+            self.text_codes.append(self.words.setdefault(word, len(self.words)))
+
+    def column(self, count: int) -> Column:
+        at = np.frombuffer(self.at, dtype=np.uint32) if self.at else np.empty(0, np.uint32)
+        numbers, present = np.full(count, np.nan), np.zeros(count, bool)
+        codes = np.full(count, -1, np.int32)
+        numbers[at] = np.frombuffer(self.numbers) if self.numbers else []
+        present[at] = True
+        if self.text_at:
+            codes[np.frombuffer(self.text_at, dtype=np.uint32)] = np.frombuffer(self.text_codes, dtype=np.uint32)
+        return Column(numbers, present, codes, tuple(self.words))
+
+
+class TableBuilder:
+    """Rows in, `Table` out. `wanted` are columns to keep beside those that have a role."""
+
+    def __init__(self, wanted: Collection[str] = frozenset()) -> None:
+        self._wanted = frozenset(wanted)
+        self._numbers = array("q")
+        self._columns: dict[str, _Growing] = {}
+        self._names: dict[str, bool] = {}
+        self._plans: dict[tuple[str, ...], list[tuple[str, _Growing]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def keeps(self, name: str) -> bool:
+        """Whether a column of that name is kept."""
+        return name in self._wanted or role_of(name) is not None
+
+    def add(self, number: int, cells: Mapping[str, Any]) -> None:
+        """One more row; ``{"a": {"b": 1}}`` becomes ``{"a/b": 1}``. Raises `InputError` above `MOST_ROWS` rows."""
+        row = len(self._numbers)
+        require(
+            row < MOST_ROWS,
+            f"The file has more than {MOST_ROWS:,} rows, which no reward curve has; keep one row a training step.",
+        )
+        self._numbers.append(number)
+        if dict in map(type, cells.values()):
+            cells = dict(_flat(cells))
+        layout = tuple(cells)
+        plan = self._plans.get(layout)
+        if plan is None:
+            plan = self._plan(layout, cells)
+        for name, column in plan:
+            cell = cells[name]
+            if type(cell) is float and isfinite(cell):
+                column.at.append(row)
+                column.numbers.append(cell)
+            else:
+                column.add(row, cell)
+
+    def table(self) -> Table:
+        """The rows so far."""
+        count = len(self._numbers)
+        columns = {name: growing.column(count) for name, growing in self._columns.items()}
+        return Table(np.array(self._numbers, dtype=np.int64), columns, dict(self._names))
+
+    def _plan(self, layout: tuple[str, ...], cells: Mapping[str, Any]) -> list[tuple[str, _Growing]]:
+        plan = []
+        for name in layout:
+            if name not in self._names:
+                if len(self._names) >= MOST_NAMES and name not in self._wanted:
+                    continue
+                self._names[name] = _is_number(cells[name])
+            if self.keeps(name):
+                plan.append((name, self._columns.setdefault(name, _Growing())))
+        if len(self._plans) < MOST_LAYOUTS:
+            self._plans[layout] = plan
+        return plan
+
+
+def table_of(rows: Iterable[tuple[int, Mapping[str, Any]]], wanted: Collection[str] = frozenset()) -> Table:
+    """The table of numbered rows."""
+    builder = TableBuilder(wanted)
+    for number_, cells in rows:
+        builder.add(number_, cells)
+    return builder.table()
+
+
+def _is_number(cell: Any) -> bool:
+    try:
+        return number(cell) is not None
+    except ValueError:
+        return False
+
+
+def _flat(cells: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    flat: list[tuple[str, Any]] = []
+    pending: list[tuple[str, Any, int]] = [(str(key), value, 0) for key, value in reversed(list(cells.items()))]
+    while pending:
+        name, value, depth = pending.pop()
+        if isinstance(value, dict) and depth < DEEPEST:
+            pending += [(f"{name}/{key}", inner, depth + 1) for key, inner in reversed(list(value.items()))]
+        else:
+            flat.append((name, value))
+    return flat

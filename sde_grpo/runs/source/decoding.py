@@ -57,7 +57,7 @@ def whole_lines(chunks: Iterable[bytes], longest: int, name: str) -> Iterator[by
     for chunk in chunks:
         cut = chunk.rfind(b"\n") + 1
         if cut:
-            yield b"".join((*pending, chunk[:cut]))
+            yield b"".join((*pending, memoryview(chunk)[:cut]))
             pending, length = [], 0
         if cut < len(chunk):
             pending.append(chunk[cut:])
@@ -81,43 +81,41 @@ class Checked:
     def __init__(self, name: str, warn: Warn):
         self._name = name
         self._warn = warn
-        self._lines = 0
+        self._bytes = 0
         self._guessed = False
 
     def __call__(self, block: bytes) -> bytes:
         if b"\0" in block:
-            line = self._lines + block.count(b"\n", 0, block.index(b"\0")) + 1
             raise InputError(
                 f"{self._name} is a binary file (it holds NUL bytes), not text, or was damaged in a crash: the first "
-                f"is in line {line}. If the rest is text, take them out: tr -d '\\000' < {self._name} > repaired."
+                f"is byte {self._bytes + block.index(0)}. If the rest is text, take them out: "
+                f"tr -d '\\000' < {self._name} > repaired."
             )
         if not block.isascii():
             try:
                 block.decode()
-            except UnicodeDecodeError:
-                block = self._guess(block)
-        self._lines += block.count(b"\n")
+            except UnicodeDecodeError as error:
+                self._warn_of(block, error.start)
+                self._bytes += len(block)
+                return b"\n".join(map(_as_utf8, block.split(b"\n")))
+        self._bytes += len(block)
         return block
 
-    def _guess(self, block: bytes) -> bytes:
-        lines = block.split(b"\n")
-        for place, line in enumerate(lines):
-            try:
-                line.decode()
-            except UnicodeDecodeError as error:
-                if not self._guessed:
-                    self._guessed = True
-                    self._warn(
-                        f"{self._name} is not UTF-8 text (line {self._lines + place + 1} holds the byte "
-                        f"0x{line[error.start]:02x}): such lines were read as Latin-1, so letters beyond a to z may be "
-                        "wrong."
-                    )
-                lines[place] = _western(line).encode()
-        return b"\n".join(lines)
+    def _warn_of(self, block: bytes, place: int) -> None:
+        if not self._guessed:
+            self._guessed = True
+            self._warn(
+                f"{self._name} is not UTF-8 text (byte {self._bytes + place} is 0x{block[place]:02x}): lines that are "
+                "not were read as Latin-1, so letters beyond a to z may be wrong."
+            )
 
 
-def _western(line: bytes) -> str:
+def _as_utf8(line: bytes) -> bytes:
     try:
-        return line.decode("cp1252")
-    except UnicodeDecodeError:  # five bytes mean nothing there
-        return line.decode("latin-1")
+        line.decode()
+    except UnicodeDecodeError:
+        try:
+            return line.decode("cp1252").encode()
+        except UnicodeDecodeError:  # five bytes mean nothing there
+            return line.decode("latin-1").encode()
+    return line

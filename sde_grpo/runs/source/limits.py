@@ -4,7 +4,7 @@ from __future__ import annotations
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 
-BLOCK = MIB  # read at a time
+BLOCK = 128 * KIB  # read at a time; larger ones are slower, for each is new memory
 HEAD = 64 * KIB  # looked at to tell the format
 LONGEST_LINE = 64 * MIB  # a row that holds every completion of a large batch stays below
 LARGEST_DOCUMENT = 256 * MIB  # one JSON value has to be held whole

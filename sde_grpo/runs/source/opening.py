@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
 import stat
 from pathlib import Path
-from typing import BinaryIO
 
 from sde_grpo.errors import InputError
 from sde_grpo.runs.source.safe import safe
@@ -33,7 +33,7 @@ def is_folder(path: Path) -> bool:
     return stat.S_ISDIR(mode)
 
 
-def open_file(path: Path) -> BinaryIO:
+def open_file(path: Path) -> io.BufferedReader:
     """The file, open for reading; raises `InputError` for anything but a regular file that may be read.
 
     What was opened is what is looked at, so that nothing can be put in its place in between.

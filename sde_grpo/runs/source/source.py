@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -17,7 +18,7 @@ from sde_grpo.runs.source.decoding import UTF8_MARK, Checked, narrow, whole_line
 from sde_grpo.runs.source.limits import BLOCK, HEAD, LARGEST_DOCUMENT, LONGEST_LINE, MIB
 from sde_grpo.runs.source.opening import is_folder
 from sde_grpo.runs.source.safe import safe
-from sde_grpo.runs.source.unpacking import Unpacked
+from sde_grpo.runs.source.unpacking import open_unpacked
 
 
 @dataclass(frozen=True)
@@ -53,19 +54,21 @@ class Source:
         return start[:HEAD]
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
-        r"""Each line, numbered from 1, as valid UTF-8 without its end (``\n`` or ``\r\n``).
+        r"""Each line that is not empty, numbered from 1, as valid UTF-8 without its end (``\n`` or ``\r\n``).
 
         Raises `InputError` for a binary file, a line above 64 MiB, or a file that expands too far.
         """
-        first = 1
+        before = 0
         for block in self._blocks(LONGEST_LINE):
-            lines = block.split(b"\n")
-            if not lines[-1]:
-                lines.pop()
-            if b"\r\n" in block:
-                lines = [line.removesuffix(b"\r") for line in lines]
-            yield from enumerate(lines, start=first)
-            first += len(lines)
+            if block.isspace():
+                before += block.count(b"\n")
+                continue
+            number = before
+            for number, line in enumerate(io.BytesIO(block), start=before + 1):  # far faster than bytes.split
+                content = line.rstrip(b"\r\n")
+                if content:
+                    yield number, content
+            before = number
 
     def text(self, most: int = LARGEST_DOCUMENT) -> str:
         """All of it, for a format that is one document; raises `InputError` above `most` bytes."""
@@ -74,7 +77,7 @@ class Source:
             size += len(block)
             require(
                 size <= most,
-                f"{self.name} is one document of more than {most // MIB} MiB; write its rows as JSON Lines, one a line.",
+                f"{self.name} is one document of more than {most // MIB} MiB; write its rows as JSON Lines.",
             )
             blocks.append(block)
         return b"".join(blocks).decode()
@@ -82,13 +85,13 @@ class Source:
     @contextmanager
     def binary(self) -> Iterator[BinaryIO]:
         """The unpacked bytes as a stream, which raises `InputError` where they expand too far."""
-        with Unpacked(self.path, self._warn) as raw, io.BufferedReader(raw, BLOCK) as stream:
+        with open_unpacked(self.path, self._warn) as raw, io.BufferedReader(raw, BLOCK) as stream:
             yield cast(BinaryIO, stream)
 
     @contextmanager
     def local(self) -> Iterator[Path]:
         """The path of an unpacked file: its own, or for gzip that of a temporary copy."""
-        with Unpacked(self.path, self._warn) as raw:
+        with open_unpacked(self.path, self._warn) as raw:
             if not raw.packed:
                 yield self.path
                 return
@@ -103,18 +106,18 @@ class Source:
 
     def _chunks(self) -> Iterator[bytes]:
         """The unpacked bytes piece by piece, of a text as UTF-8 without its mark."""
-        with self.binary() as stream:
-            start = stream.read(HEAD)
-            wide = wide_encoding(start)
-            rest = iter(lambda: stream.read(BLOCK), b"")
+        with open_unpacked(self.path, self._warn) as stream:
+            chunks = stream.chunks()
+            start = next(chunks, b"")
+            wide = wide_encoding(start[:HEAD])
             if wide is None:
                 yield start.removeprefix(UTF8_MARK)
-                yield from rest
+                yield from chunks
                 return
             encoding, mark = wide
             if not mark:
                 self._warn(f"{self.name} was taken for {encoding.upper()} text, by its zero bytes.")
-            yield from narrow(_joined(start[mark:], rest), encoding, self.name)
+            yield from narrow(chain((start[mark:],), chunks), encoding, self.name)
 
     def _warn(self, sentence: str) -> None:
         if sentence not in self.warnings:
@@ -131,10 +134,3 @@ def open_source(path: Path) -> Source:
             f"{source.name} is empty; has the run logged anything yet?",
         )
     return source
-
-
-def _joined(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
-    yield first
-    yield from rest
-
-

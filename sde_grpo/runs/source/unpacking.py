@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from sde_grpo.errors import InputError
@@ -23,32 +23,45 @@ OTHER_PACKERS = {
 }
 
 
-class Unpacked(io.RawIOBase):
-    """A readable stream of the file's bytes; of gzip's content where it is gzip, one member or several.
+def open_unpacked(path: Path, warn: Callable[[str], None]) -> Unpacked:
+    """The file's bytes as a stream; of gzip's content where it is gzip, one member or several.
 
     A gzip file that breaks off belongs to a run that is still writing, or to a broken copy: what it holds up to there
-    is read, and `warn` is called. Raises `InputError` while reading, where the file is damaged or expands too far.
+    is read, and `warn` is called. Raises `InputError` for other archives and for what is no regular file; while
+    reading, also where the file is damaged or expands too far.
     """
+    file, name = open_file(path), safe(path.name)
+    start = file.peek(8)
+    for magic, (what, command) in OTHER_PACKERS.items():
+        if start.startswith(magic):
+            file.close()
+            raise InputError(f"{name} is {what}; unpack it first ({command}).")
+    return Unpacked(file, name, warn, packed=start.startswith(GZIP))
 
-    def __init__(self, path: Path, warn: Callable[[str], None]):
-        self._name = safe(path.name)
+
+class Unpacked(io.RawIOBase):
+    """What `open_unpacked` returns."""
+
+    def __init__(self, file: io.BufferedReader, name: str, warn: Callable[[str], None], packed: bool):
+        self._file = file
+        self._name = name
         self._warn = warn
-        self._file = open_file(path)
-        try:
-            start = self._file.peek(8) if isinstance(self._file, io.BufferedReader) else b""
-            self._packed = start.startswith(GZIP)
-            for magic, (what, command) in OTHER_PACKERS.items():
-                if start.startswith(magic):
-                    raise InputError(f"{self._name} is {what}; unpack it first ({command}).")
-        except BaseException:
-            self._file.close()
-            raise
-        self._stream = gzip.GzipFile(fileobj=self._file) if self._packed else self._file
+        self._packed = packed
+        self._stream = gzip.GzipFile(fileobj=file) if packed else file
         self._given = 0
 
     @property
     def packed(self) -> bool:
         return self._packed
+
+    def chunks(self) -> Iterator[bytes]:
+        """The bytes piece by piece; the first is as long as a block, unless the file ends before."""
+        first = b""
+        while len(first) < BLOCK and (part := self._read(BLOCK)):
+            first += part
+        yield first
+        while part := self._read(BLOCK):
+            yield part
 
     def readable(self) -> bool:
         return True

@@ -29,6 +29,12 @@ REWARD_COLUMNS: dict[str, str] = {
     "train/reward_mean": "exports",
     "avg_reward": "own loops",
     "filtered_reward": "NeMo-RL, after filtering",
+    "reward_trace": "whole curves in JSON",
+    "reward_curve": "whole curves in JSON",
+    "reward_history": "whole curves in JSON",
+    "rewards": "whole curves in JSON",
+    "final_train_accuracy": "tables of end points, one row a run",
+    "final_reward": "tables of end points, one row a run",
 }
 REWARD_PATTERNS = (
     r"agg_all_.+_reward_mean",  # prime-rl, all rollouts of an agent
@@ -62,6 +68,8 @@ HELD_OUT_COLUMNS: tuple[str, ...] = (
     "val_reward",
     "test/env/all/reward/total",
     "eval/env/all/reward/total",
+    "heldout_acc",
+    "final_validation_accuracy",
 )
 HELD_OUT_PATTERNS = (
     r"val_core_.+_mean_at_\d+",
@@ -110,8 +118,15 @@ RUN_COLUMNS: tuple[str, ...] = (
 SCHEDULED_COLUMNS = ("learning_rate", "lr")
 LEARNING_RATE_COLUMNS = ("learning_rate", "lr", "optim/lr", "actor/lr", "actor_lr")
 SETTING_COLUMNS: dict[str, tuple[str, ...]] = {
-    "group_size": ("group_size", "num_generations", "rollout_n", "group_size_mean", "rollouts_per_example"),
-    "prompts_per_step": ("prompts_per_step", "num_questions", "num_prompts", "groups_per_batch", "num_prompts_per_step"),
+    "group_size": ("group_size", "num_generations", "rollout_n", "group_size_mean", "rollouts_per_example", "num_rollouts"),
+    "prompts_per_step": (
+        "prompts_per_step",
+        "num_questions",
+        "num_prompts",
+        "n_prompts",
+        "groups_per_batch",
+        "num_prompts_per_step",
+    ),
     "refresh_interval": ("refresh_interval",),
     "momentum": ("momentum",),
     "kl_weight": ("kl_weight", "kl_coef", "beta"),
@@ -191,8 +206,8 @@ FACT_COLUMNS: dict[str, tuple[str, ...]] = {
         "training/off_policy/trajectory_staleness_mean",
         "model_step_mean",
     ),
-    "speed": ("num_tokens", "total_samples", "env/all/total_episodes", "num_rollouts", "num_groups"),
-    "metadata": ("logging_steps", "smoothing", "n_prompts"),
+    "speed": ("num_tokens", "total_samples", "env/all/total_episodes", "num_groups"),
+    "metadata": ("logging_steps", "smoothing"),
 }
 
 

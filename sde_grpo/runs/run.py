@@ -45,6 +45,10 @@ class Run:
     - `series`: further quantities, under eval_reward, within_group_std, zero_variance_share, entropy, kl, clip_share,
       gradient_norm and length, where the log has them.
     - `warnings`: sentences on what was assumed or left out.
+    - `refusals`: sentences on why a fit would mean nothing; empty for a run that can be fitted.
+    - `format`: what the log is, in words.
+    - `label`: what tells the run apart from others in the same file, such as ``"group_size=4 seed=42"``.
+    - `restarts`: how often the log goes back to an earlier step.
     """
 
     source: str
@@ -56,6 +60,10 @@ class Run:
     provenance: Mapping[str, str] = field(default_factory=dict)
     series: Mapping[str, Series] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    refusals: tuple[str, ...] = ()
+    format: str = ""
+    label: str = ""
+    restarts: int = 0
 
     def truncated(self, last_step: float) -> Run:
         """The run up to and with `last_step`; raises `NothingToFitError` where too little is left."""

@@ -67,12 +67,11 @@ class Column:
         return [self.text(int(row)) for row in first[ids[first] > 0]]
 
     def ids(self) -> tuple[Places, Places]:
-        """A number for each row, equal for equal cells, 0 for missing ones; and the first row of each, in order."""
-        numbers = np.where(self.finite, self.numbers, 0.0)
-        kind = np.where(self.codes >= 0, 2, np.where(self.finite, 1, 0))
-        keys = np.stack([kind, np.where(kind == 2, self.codes, 0), numbers])
-        _, first, ids = np.unique(keys, axis=1, return_index=True, return_inverse=True)
-        ids = ids.ravel() + (1 if len(first) and kind[first[0]] != 0 else 0)
+        """A number for each row, equal for equal cells and 0 for missing ones; the rows where each value first stands."""
+        distinct, place = np.unique(self.numbers, return_inverse=True)
+        ids = np.where(np.isnan(self.numbers), 0, 1 + len(self.words) + place.ravel())
+        ids = np.where(self.codes >= 0, 1 + self.codes, ids).astype(np.int64)
+        _, first = np.unique(ids, return_index=True)
         return ids, np.sort(first)
 
     def take(self, rows: Places | Mask) -> Column:

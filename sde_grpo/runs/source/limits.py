@@ -9,6 +9,7 @@ HEAD = 64 * KIB  # looked at to tell the format
 LONGEST_LINE = 64 * MIB  # a row that holds every completion of a large batch stays below
 LARGEST_DOCUMENT = 256 * MIB  # one JSON value has to be held whole
 LARGEST_UNPACKED = 16 * GIB
+MOST_ENTRIES = 100_000  # of a folder
 # Logs shrink by 10 to 60 under gzip, an all-zero one by 150; a bomb by 1000. Small files may do as they like.
 MOST_EXPANSION = 250
 FREE_EXPANSION = 64 * MIB

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sde_grpo.errors import InputError
-from sde_grpo.runs.source import open_source
+from sde_grpo.runs.source import files_in, folders_in, open_source
 from sde_grpo.runs.source.limits import BLOCK, HEAD, LONGEST_LINE, MIB
 
 
@@ -213,3 +213,14 @@ def test_links_to_files_are_followed(tmp_path):
     write(tmp_path / "log", b"a\n")
     (tmp_path / "latest").symlink_to("log")
     assert read_lines(open_source(tmp_path / "latest")) == [b"a"]
+
+
+def test_folders_are_listed_without_links(tmp_path):
+    for name in ("b", "a"):
+        (tmp_path / name).write_text("x")
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "away").symlink_to("/etc")
+    (tmp_path / "secret").symlink_to("/etc/passwd")
+    assert [path.name for path in files_in(tmp_path)] == ["a", "b"]
+    assert [path.name for path in folders_in(tmp_path)] == ["inner"]
+    assert files_in(tmp_path / "absent") == []

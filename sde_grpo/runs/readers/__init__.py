@@ -7,14 +7,30 @@ from pathlib import Path
 
 from sde_grpo.errors import InputError
 from sde_grpo.runs.readers.base import Log, RawConfig, Reader
+from sde_grpo.runs.readers.charts import ChartExport
 from sde_grpo.runs.readers.console import Console
 from sde_grpo.runs.readers.delimited import Delimited
 from sde_grpo.runs.readers.json_document import JsonDocument
 from sde_grpo.runs.readers.json_lines import JsonLines
+from sde_grpo.runs.readers.mlflow import MlflowRun
+from sde_grpo.runs.readers.parquet import Parquet
+from sde_grpo.runs.readers.rollouts import Rollouts
+from sde_grpo.runs.readers.tensorboard import TensorBoard
 from sde_grpo.runs.readers.trainer_state import TrainerState
 from sde_grpo.runs.source import open_source, safe
 
-READERS: tuple[Reader, ...] = (TrainerState(), JsonLines(), JsonDocument(), Console(), Delimited())
+READERS: tuple[Reader, ...] = (
+    TensorBoard(),
+    Parquet(),
+    MlflowRun(),
+    TrainerState(),
+    Rollouts(),
+    ChartExport(),
+    JsonLines(),
+    JsonDocument(),
+    Console(),
+    Delimited(),
+)
 ACCEPTED = (
     "trainer_state.json and console output (TRL, unsloth, ms-swift), logs of verl, EasyR1, OpenRLHF, NeMo-RL, prime-rl "
     "and tinker, JSON, JSON Lines, CSV or TSV with a header line, and any of these gzipped"
@@ -32,7 +48,7 @@ def read_log(path: Path, wanted: frozenset[str] = frozenset()) -> Log:
     reader = next((reader for reader in READERS if reader.recognises(source)), None)
     if reader is not None:
         log = reader.read(source, wanted)
-        return log if log.format else replace(log, format=reader.format)
+        return replace(log, format=log.format or reader.format, warnings=(*log.warnings, *source.warnings))
     if source.is_folder:
         raise InputError(
             f"{source.name} is a directory; name the log file inside it, or table its runs with `sde-grpo inspect`."

@@ -19,17 +19,18 @@ from tensorboard.summary.writer.event_file_writer import EventFileWriter
 from tensorboardX import SummaryWriter
 
 from sde_grpo.errors import InputError
+from sde_grpo.runs.readers.base import Log
 from sde_grpo.runs.readers.event_files import LARGEST_RECORD
 from sde_grpo.runs.readers.tensorboard import TensorBoard
 from sde_grpo.runs.source import open_source
+from tests.runs.readers.reading import numbers
+from tests.runs.readers.reading import read as read_with
 
 ARGS = {"num_generations": 8, "per_device_train_batch_size": 16, "adam_beta1": 0.9, "logging_steps": 2}
 
 
-def read(path: Path, *wanted: str):
-    source = open_source(path)
-    assert TensorBoard().recognises(source)
-    return TensorBoard().read(source, frozenset(wanted))
+def read(path: Path, *wanted: str) -> Log:
+    return read_with(TensorBoard(), path, *wanted)
 
 
 def write(folder: Path, rewards: dict[int, float], **texts: object) -> Path:
@@ -44,10 +45,6 @@ def write(folder: Path, rewards: dict[int, float], **texts: object) -> Path:
                 writer.add_scalar("eval/reward", 0.5, step)
     (path,) = [path for path in folder.iterdir() if "tfevents" in path.name]
     return path
-
-
-def numbers(log, column: str) -> list[float]:
-    return log.table[column].numbers.tolist()
 
 
 def test_scalars_and_the_configuration(tmp_path):

@@ -16,6 +16,7 @@ from sde_grpo.runs.columns import Choice, choose, training_rows
 from sde_grpo.runs.configuration import Configuration
 from sde_grpo.runs.frameworks import Stated
 from sde_grpo.runs.further_series import one_series, read_series
+from sde_grpo.runs.grid import grid_of
 from sde_grpo.runs.readers import Log
 from sde_grpo.runs.restarts import Restarts, find_restarts
 from sde_grpo.runs.rows import Kind, by_kind
@@ -92,11 +93,10 @@ def build_run(log: Log, reading: Reading, part: Part, stated: list[Stated], sour
     run = replace(
         assemble(source, logged, restarts, settings, window, row_steps, series), format=log.format, label=part.label
     )
+    run = _with_prompts(run)
     found = find_traps(Evidence(run, table, choice, reading.training, steps, facts, log))
-    if found.unusable_series:
-        run = replace(run, series={n: s for n, s in {**run.series, **found.series}.items() if n not in found.unusable_series})
-    elif found.series:
-        run = replace(run, series={**run.series, **found.series})
+    kept = {name: s for name, s in {**run.series, **found.series}.items() if name not in found.unusable_series}
+    run = replace(run, series=kept)
     return with_findings(run, found.warnings, [*log.refusals, *found.refusals])
 
 
@@ -119,6 +119,22 @@ def _infer_refresh(settings: Settings, logging_steps: float | None, rows: Vector
     usual = float(np.median(gaps))
     if usual > 1 and usual == int(usual) and np.mean(gaps == usual) > 0.9:
         settings.add("refresh_interval", int(usual), f"log (a reward in every {usual:g}th row only)")
+
+
+def _with_prompts(run: Run) -> Run:
+    """P = N/G where G is known and the rewards lie on the grid of 1/N."""
+    known = run.configuration
+    if known.group_size is None or known.prompts_per_step is not None or known.rows_averaged not in (None, 1):
+        return run
+    size = grid_of(run.reward) if known.reward_range == (0.0, 1.0) else None
+    if size is None or size % known.group_size:
+        return run
+    origin = f"inferred: all rewards are multiples of 1/{size}, and group_size is {known.group_size}"
+    return replace(
+        run,
+        configuration=known.merged(Configuration(prompts_per_step=size // known.group_size)),
+        provenance={**run.provenance, "prompts_per_step": origin},
+    )
 
 
 def _add_held_out(series: dict[str, Any], reading: Reading, restarts: Restarts) -> None:

@@ -99,6 +99,9 @@ def _read(
         except InputError:
             if len(parts) == 1:
                 raise
+    if runs and len(runs) < len(parts):
+        left_out = f"{len(parts) - len(runs)} of the {len(parts)} runs in this file hold no reward and were left out."
+        runs[0] = with_findings(runs[0], [left_out], [])
     if not runs:
         raise NothingToFitError(f"{source}: none of its {len(parts)} runs holds a finite reward; name another column.")
     return runs

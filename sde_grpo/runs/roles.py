@@ -33,6 +33,7 @@ REWARD_COLUMNS: dict[str, str] = {
     "reward_curve": "whole curves in JSON",
     "reward_history": "whole curves in JSON",
     "rewards": "whole curves in JSON",
+    "value": "charts exported from TensorBoard",
     "final_train_accuracy": "tables of end points, one row a run",
     "final_reward": "tables of end points, one row a run",
 }
@@ -250,6 +251,7 @@ _PATTERNS = [
     for role, patterns in (
         ("held-out reward", HELD_OUT_PATTERNS),
         ("reward", REWARD_PATTERNS),
+        ("reward part spread", (r"rewards_.+_std",)),
         ("reward part", (r"rewards_.+_mean", r"rewards_.+(?<!_std)", r"objective_.+_reward", r"reward_.+")),
     )
     for rank, pattern in enumerate(patterns)

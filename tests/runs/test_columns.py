@@ -5,7 +5,7 @@ import pytest
 
 from sde_grpo.errors import InputError
 from sde_grpo.runs import read_run
-from sde_grpo.runs.columns import REWARD_COLUMNS, STEP_COLUMNS
+from sde_grpo.runs.roles import REWARD_COLUMNS, STEP_COLUMNS
 from tests.runs.writing import curve, rows, write_csv, write_jsonl
 
 

@@ -20,7 +20,7 @@ from typing import Any
 from sde_grpo.errors import InputError, require
 from sde_grpo.runs.cells import number_or_none
 from sde_grpo.runs.readers.base import Log, RawConfig
-from sde_grpo.runs.source import Source, safe
+from sde_grpo.runs.source import Source
 from sde_grpo.runs.table import TableBuilder
 
 LONGEST = 1 << 16
@@ -127,9 +127,9 @@ def _note(text: str, seen: _Seen) -> None:
 
 
 def _is_summary(cells: dict[str, Any]) -> bool:
-    return "train_runtime" in cells or not cells.keys() & {"loss", "reward", "learning_rate", "grad_norm"} and not any(
+    return "train_runtime" in cells or (not cells.keys() & {"loss", "reward", "learning_rate", "grad_norm"} and not any(
         name.startswith(("eval_", "rewards/")) for name in cells
-    )
+    ))
 
 
 def _is_eval(cells: dict[str, Any]) -> bool:

@@ -86,8 +86,7 @@ def _scalars(node: Mapping[str, Any]) -> Cells:
 
 
 def _is_reward_row(row: Mapping[str, Any]) -> bool:
-    roles = {role.name for name in row if (role := role_of(str(name))) is not None}
-    return "reward" in roles and any(number_or_none(value) is not None for value in row.values())
+    return any(number_or_none(value) is not None for value in _rewards(dict(row)))
 
 
 def _all_numbers(values: list[Any]) -> bool:

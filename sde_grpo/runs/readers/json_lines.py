@@ -27,7 +27,7 @@ class JsonLines:
         openings = [line.startswith(b"{") for line in lines if line][:2]
         if not openings or not openings[0]:
             return False
-        return all(openings) and len(openings) == 2 or _is_whole(next(line for line in lines if line), source)
+        return (all(openings) and len(openings) == 2) or _is_whole(next(line for line in lines if line), source)
 
     def read(self, source: Source, wanted: frozenset[str]) -> Log:
         builder = TableBuilder(wanted)
@@ -38,6 +38,8 @@ class JsonLines:
                 said = {key: value for key, value in item.items() if not isinstance(value, (list, dict))}
                 for row in curve[1]:
                     builder.add(len(builder) + 1, said | name | row)
+            elif len(item) == 2 and type(item.get("data")) is dict:  # verl's file logger
+                builder.add(number, {"step": item.get("step"), **item["data"]})
             else:
                 builder.add(number, item)
         return Log(builder.table(), "line", warnings=tuple(warnings))

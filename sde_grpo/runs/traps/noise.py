@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
+from sde_grpo.runs.grid import grid_of
+from sde_grpo.runs.run import Run
 from sde_grpo.runs.table import Vector
 
 MOSTLY = 0.5
+FEWEST_POINTS = 40
+LEAST_EXCESS = 0.17
+SPREAD_OF_EXCESS = 2.5
+FEWEST_FOR_TAILS = 60
+OUTLIER = 6.0
+SMOOTH_NAME = re.compile(
+    r"(^|[^a-z])(smooth\w*|ema|ewma|rolling|running|moving)([^a-z]|$)|smoothed|(running|rolling|moving)_?(avg|average|mean)"
+)
 
 
 def forward_filled(reward: Vector) -> str | None:
@@ -18,3 +30,78 @@ def forward_filled(reward: Vector) -> str | None:
         f"{repeats.sum()} of {len(reward)} rewards repeat the one before exactly: the rows look forward-filled from a "
         "sparser log. Keep only the rows that were logged, for the copies make the noise look smaller than it is."
     )
+
+
+def smoothed(run: Run) -> str | None:
+    """A refusal where the rewards were smoothed, by the column's name or by their noise.
+
+    The noise of sampled batches is independent from step to step, so that neighbouring differences of the rewards
+    have correlation -1/2 (a slow trend hardly matters). Exponential smoothing with weight a moves it to -(1 - a)/2,
+    a window of w values to 0. Rewards that lie on a grid of 1/N, or whose noise is at least that of N coin flips, are
+    as they were sampled. In all real traces at hand without a grid the correlation is below -0.4.
+    """
+    if SMOOTH_NAME.search(run.reward_column.lower()):
+        return (
+            f"The column {run.reward_column} is named as smoothed. {_WHY_NOT} Name the raw column with --reward-column."
+        )
+    reward = run.reward
+    if len(reward) < FEWEST_POINTS or forward_filled(reward) is not None:
+        return None
+    step = np.diff(reward)
+    size = 1.4826 * float(np.median(np.abs(step - np.median(step))))
+    if size == 0 or grid_of(reward) is not None or _at_least_coin_flips(run):
+        return None
+    step = np.clip(step, -3 * size, 3 * size)
+    step = step - np.median(step)
+    correlation = float((step[1:] * step[:-1]).sum() / (step * step).sum())
+    if correlation <= -0.5 + max(LEAST_EXCESS, SPREAD_OF_EXCESS / np.sqrt(len(reward))):
+        return None
+    return (
+        f"The rewards look smoothed: neighbouring differences have correlation {correlation:.2f}, where the noise of "
+        f"sampled batches gives -0.5. {_WHY_NOT} Export the raw values; if these are raw, add --anyway."
+    )
+
+
+def heavy_tails(run: Run, row_max: Vector, row_min: Vector) -> str | None:
+    """A warning where single rewards or whole batches lie far outside the rest."""
+    if len(row_max) and len(row_min):
+        high, low = float(np.median(row_max)), float(np.median(row_min))
+        span = high - low
+        if row_max.max() > max(high + span, 1.0) or row_min.min() < min(low - span, 0.0):
+            return (
+                f"Single rewards reach from {row_min.min():.3g} to {row_max.max():.3g}, where a usual batch has "
+                f"{low:.3g} to {high:.3g}: a few of them move the mean of a batch. The noise has heavy tails; clip the "
+                "rewards, or look at the success rate instead."
+            )
+    reward = run.reward
+    if len(reward) < FEWEST_FOR_TAILS:
+        return None
+    width = 7
+    padded = np.pad(reward, width // 2, mode="edge")
+    rest = reward - np.median(np.lib.stride_tricks.sliding_window_view(padded, width), axis=1)
+    typical = float(np.median(np.abs(rest[rest != 0]))) if (rest != 0).mean() > 0.4 else 0.0
+    far = np.abs(rest) > OUTLIER * 1.4826 * typical
+    if typical == 0 or not far.any():
+        return None
+    worst = int(np.argmax(np.abs(rest)))
+    return (
+        f"{far.sum()} of {len(reward)} rewards lie more than {OUTLIER:g} standard deviations from their neighbours, "
+        f"the farthest at step {run.steps[worst]:g} ({reward[worst]:.3g}): the noise has heavy tails, which the model "
+        "does not."
+    )
+
+
+_WHY_NOT = (
+    "Smoothing destroys the noise, by which learning is told from chance, and delays the curve, so a fit would mean "
+    "nothing."
+)
+
+
+def _at_least_coin_flips(run: Run) -> bool:
+    """Whether the step-to-step noise is at least half the variance of G P coin flips, where these are known."""
+    known = run.configuration
+    if known.group_size is None or known.prompts_per_step is None or known.reward_range != (0.0, 1.0):
+        return False
+    completions = known.group_size * known.prompts_per_step * (known.rows_averaged or 1.0)
+    flips = float(np.mean(run.reward * (1 - run.reward))) / completions
+    return float(np.mean(np.diff(run.reward, 2) ** 2)) / 6 >= 0.5 * flips > 0

@@ -17,6 +17,7 @@ from sde_grpo.runs.readers.parquet import Parquet
 from sde_grpo.runs.readers.rollouts import Rollouts
 from sde_grpo.runs.readers.tensorboard import TensorBoard
 from sde_grpo.runs.readers.trainer_state import TrainerState
+from sde_grpo.runs.readers.wandb_api import is_address, read_wandb
 from sde_grpo.runs.source import open_source, safe
 
 READERS: tuple[Reader, ...] = (
@@ -40,10 +41,14 @@ __all__ = ["READERS", "Log", "RawConfig", "Reader", "read_log"]
 
 
 def read_log(path: Path, wanted: frozenset[str] = frozenset()) -> Log:
-    """The table of a log; `wanted` are columns to keep beside the known ones.
+    """The table of a log, or of a run on a W&B server (``wandb:entity/project/run``).
+
+    `wanted` are columns to keep beside the known ones.
 
     Raises `InputError` for what is missing, broken, or of no known format.
     """
+    if is_address(str(path)):
+        return read_wandb(str(path), wanted)
     source = open_source(path)
     reader = next((reader for reader in READERS if reader.recognises(source)), None)
     if reader is not None:

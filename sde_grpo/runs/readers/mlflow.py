@@ -61,8 +61,8 @@ def _is_run(folder: Path) -> bool:
 
 
 def _files(folder: Path, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Path]]:
-    """The files below, by their keys: ``actor/entropy`` lies in a folder ``actor``. Empty ones are left out."""
-    found = [(f"{prefix}{path.name}", path) for path in files_in(folder) if path.stat().st_size]
+    """The files below, by their keys: ``actor/entropy`` lies in a folder ``actor``."""
+    found = [(f"{prefix}{path.name}", path) for path in files_in(folder)]
     if depth < DEEPEST:
         for below in folders_in(folder):
             found += _files(below, f"{prefix}{below.name}/", depth + 1)

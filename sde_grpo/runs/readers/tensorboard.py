@@ -79,9 +79,7 @@ def _in_order(source: Source) -> list[Source]:
         return [source]
     paths = _event_files(source.path)
     require(len(paths) <= MOST_FILES, f"{source.name} holds {len(paths)} event files; name the folder of one run.")
-    files = [open_source(path) for path in paths if path.stat().st_size]
-    require(bool(files), f"{source.name}: its event files are empty; has the run logged anything yet?")
-    return sorted(files, key=lambda file: (_first_time(file), file.name))
+    return sorted(map(open_source, paths), key=lambda file: (_first_time(file), file.name))
 
 
 def _first_time(file: Source) -> float:

@@ -10,7 +10,7 @@ from sde_grpo.runs.source.limits import MOST_ENTRIES
 
 
 def files_in(folder: Path) -> list[Path]:
-    """The regular files of a folder in the order of their names; none where it cannot be read."""
+    """The files of a folder that are not empty, in the order of their names; none where it cannot be read."""
     return _listed(folder, folders=False)
 
 
@@ -25,7 +25,11 @@ def _listed(folder: Path, folders: bool) -> list[Path]:
             return sorted(
                 Path(entry.path)
                 for entry in islice(entries, MOST_ENTRIES)
-                if (entry.is_dir(follow_symlinks=False) if folders else entry.is_file(follow_symlinks=False))
+                if (entry.is_dir(follow_symlinks=False) if folders else _is_filled_file(entry))
             )
     except (OSError, ValueError):
         return []
+
+
+def _is_filled_file(entry: os.DirEntry[str]) -> bool:
+    return entry.is_file(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_size > 0

@@ -55,7 +55,7 @@ def test_a_run(run):
 def test_a_resumed_run_keeps_the_order_of_time(tmp_path):
     for time, step in enumerate((1, 2, 3, 2, 3, 4)):
         log_metrics(tmp_path, step, {"reward": time / 8}, START + time)
-    (tmp_path / "meta.yaml").write_text("")
+    (tmp_path / "meta.yaml").write_text("run_name: a\n")
     log = read(MlflowRun(), tmp_path)
     assert numbers(log, "step") == [1, 2, 3, 2, 3, 4]
     assert numbers(log, "reward") == [0.0, 0.125, 0.25, 0.375, 0.5, 0.625]

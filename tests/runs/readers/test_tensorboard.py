@@ -151,8 +151,7 @@ def test_files_without_scalars(tmp_path):
     with pytest.raises(InputError, match="the event file holds no scalars"):
         read(path)
     path.write_bytes(b"")
-    with pytest.raises(InputError, match="a: its event files are empty"):
-        read(tmp_path / "a")
+    assert not TensorBoard().recognises(open_source(tmp_path / "a"))
     other = tmp_path / "events.out.tfevents.broken"
     other.write_bytes(bytes(range(200)))
     with pytest.raises(InputError, match=r"holds no scalars.* the length of record 1 fails its checksum"):

@@ -223,4 +223,6 @@ def test_folders_are_listed_without_links(tmp_path):
     (tmp_path / "secret").symlink_to("/etc/passwd")
     assert [path.name for path in files_in(tmp_path)] == ["a", "b"]
     assert [path.name for path in folders_in(tmp_path)] == ["inner"]
+    (tmp_path / "empty").touch()
+    assert [path.name for path in files_in(tmp_path)] == ["a", "b"]
     assert files_in(tmp_path / "absent") == []

@@ -7,9 +7,10 @@ takes depends on its number of rows, not on its size.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from math import isfinite, nan
+from math import nan
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,8 @@ MOST_WORDS = 200_000
 MOST_LAYOUTS = 1_000
 LONGEST_WORD = 200
 DEEPEST = 20
+CHUNK = 512
+_PLAIN = frozenset({float, int, bool, type(None)})
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +115,7 @@ class Table:
 
 
 class _Growing:
-    """A column while it is read: the rows that have a cell, and what the cell holds."""
+    """A column while it is read: the rows that have a cell, and what the cells hold."""
 
     __slots__ = ("at", "numbers", "text_at", "text_codes", "words")
 
@@ -123,28 +126,44 @@ class _Growing:
         self.text_codes = array("I")
         self.words: dict[str, int] = {}
 
-    def add(self, row: int, cell: Any) -> None:
-        self.at.append(row)
-        try:
-            value = number(cell)
-            self.numbers.append(nan if value is None else value)
-        except ValueError:
-            self.numbers.append(nan)
-            self.text_at.append(row)
-            word = str(cell)[:LONGEST_WORD].strip()
-            if word not in self.words and len(self.words) >= MOST_WORDS:
-                word = "..."
-            self.text_codes.append(self.words.setdefault(word, len(self.words)))
+    def extend(self, first_row: int, cells: tuple[Any, ...]) -> None:
+        """The cells of consecutive rows."""
+        self.at.extend(range(first_row, first_row + len(cells)))
+        if set(map(type, cells)) <= {float}:
+            self.numbers.extend(cells)
+            return
+        for row, cell in enumerate(cells, start=first_row):
+            try:
+                value = number(cell)
+                self.numbers.append(nan if value is None else value)
+            except ValueError:
+                self.numbers.append(nan)
+                self._add_text(row, str(cell).strip())
+
+    def _add_text(self, row: int, word: str) -> None:
+        if word not in self.words and len(self.words) >= MOST_WORDS:
+            word = "..."
+        self.text_at.append(row)
+        self.text_codes.append(self.words.setdefault(word, len(self.words)))
 
     def column(self, count: int) -> Column:
-        at = np.frombuffer(self.at, dtype=np.uint32) if self.at else np.empty(0, np.uint32)
-        numbers, present = np.full(count, np.nan), np.zeros(count, bool)
+        numbers, present = np.full(count, nan), np.zeros(count, bool)
         codes = np.full(count, -1, np.int32)
-        numbers[at] = np.frombuffer(self.numbers) if self.numbers else []
+        at = np.frombuffer(self.at, dtype=np.uint32)
+        values = np.frombuffer(self.numbers)
+        numbers[at] = np.where(np.isfinite(values), values, nan)
         present[at] = True
         if self.text_at:
             codes[np.frombuffer(self.text_at, dtype=np.uint32)] = np.frombuffer(self.text_codes, dtype=np.uint32)
         return Column(numbers, present, codes, tuple(self.words))
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """The kept columns of all rows with one layout, and how to pick their cells."""
+
+    columns: list[_Growing]
+    pick: Callable[[Mapping[str, Any]], tuple[Any, ...]]
 
 
 class TableBuilder:
@@ -155,7 +174,10 @@ class TableBuilder:
         self._numbers = array("q")
         self._columns: dict[str, _Growing] = {}
         self._names: dict[str, bool] = {}
-        self._plans: dict[tuple[str, ...], list[tuple[str, _Growing]]] = {}
+        self._plans: dict[tuple[str, ...], _Plan] = {}
+        # Rows of one layout wait here, so that their columns are filled many cells at a time.
+        self._waiting: list[tuple[Any, ...]] = []
+        self._layout: _Plan | None = None
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -166,41 +188,49 @@ class TableBuilder:
 
     def add(self, number: int, cells: Mapping[str, Any]) -> None:
         """One more row; ``{"a": {"b": 1}}`` becomes ``{"a/b": 1}``. Raises `InputError` above `MOST_ROWS` rows."""
-        row = len(self._numbers)
-        require(
-            row < MOST_ROWS,
-            f"The file has more than {MOST_ROWS:,} rows, which no reward curve has; keep one row a training step.",
-        )
-        self._numbers.append(number)
         if dict in map(type, cells.values()):
             cells = dict(_flat(cells))
         layout = tuple(cells)
-        plan = self._plans.get(layout)
-        if plan is None:
-            plan = self._plan(layout, cells)
-        for name, column in plan:
-            cell = cells[name]
-            if type(cell) is float and isfinite(cell):
-                column.at.append(row)
-                column.numbers.append(cell)
-            else:
-                column.add(row, cell)
+        plan = self._plans.get(layout) or self._plan(layout, cells)
+        if plan is not self._layout or len(self._waiting) == CHUNK:
+            self._flush()
+            self._layout = plan
+        picked = plan.pick(cells)
+        if not _PLAIN.issuperset(map(type, picked)):
+            picked = tuple(cell if type(cell) in _PLAIN else str(cell)[:LONGEST_WORD] for cell in picked)
+        self._waiting.append(picked)
+        self._numbers.append(number)
 
     def table(self) -> Table:
         """The rows so far."""
+        self._flush()
         count = len(self._numbers)
         columns = {name: growing.column(count) for name, growing in self._columns.items()}
         return Table(np.array(self._numbers, dtype=np.int64), columns, dict(self._names))
 
-    def _plan(self, layout: tuple[str, ...], cells: Mapping[str, Any]) -> list[tuple[str, _Growing]]:
-        plan = []
+    def _flush(self) -> None:
+        require(
+            len(self._numbers) <= MOST_ROWS,
+            f"The file has more than {MOST_ROWS:,} rows, which no reward curve has; keep one row a training step.",
+        )
+        if self._layout is not None and self._waiting:
+            first = len(self._numbers) - len(self._waiting)
+            for column, cells in zip(self._layout.columns, zip(*self._waiting, strict=True), strict=False):
+                column.extend(first, cells)
+        self._waiting = []
+
+    def _plan(self, layout: tuple[str, ...], cells: Mapping[str, Any]) -> _Plan:
+        kept = []
         for name in layout:
             if name not in self._names:
                 if len(self._names) >= MOST_NAMES and name not in self._wanted:
                     continue
                 self._names[name] = _is_number(cells[name])
             if self.keeps(name):
-                plan.append((name, self._columns.setdefault(name, _Growing())))
+                kept.append(name)
+        columns = [self._columns.setdefault(name, _Growing()) for name in kept]
+        pick = itemgetter(*kept) if len(kept) > 1 else lambda row: tuple(row[name] for name in kept)
+        plan = _Plan(columns, pick)
         if len(self._plans) < MOST_LAYOUTS:
             self._plans[layout] = plan
         return plan

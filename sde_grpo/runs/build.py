@@ -91,7 +91,7 @@ def build_run(log: Log, reading: Reading, part: Part, stated: list[Stated], sour
     series = read_series(table, reading.training, steps, restarts)
     _add_held_out(series, reading, restarts)
     run = replace(
-        assemble(source, logged, restarts, settings, window, row_steps, series), format=log.format, label=part.label
+        assemble(source, logged, restarts, settings, window, row_steps, series), format=log.format, key=part.key
     )
     run = _with_prompts(run)
     found = find_traps(Evidence(run, table, choice, reading.training, steps, facts, log))

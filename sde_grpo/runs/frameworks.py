@@ -13,7 +13,7 @@ K_ref is the number of optimizer updates per sampled batch. It is, with the trai
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -123,7 +123,7 @@ def _read_common(keys: Keys, stated: Stated) -> None:
             stated.facts["filtering"] = f"{stated.origin} ({safe(key)})"
 
 
-def _count(stated: Stated, name: str, parts: list[float | None], over: list[float | None], *keys: str) -> None:
+def _count(stated: Stated, name: str, parts: Sequence[float | None], over: Sequence[float | None], *keys: str) -> None:
     """A whole number: the product of `parts` over the product of `over`."""
     value = 1.0
     for part in parts:

@@ -24,9 +24,7 @@ def read_series(table: Table, rows: Mask, steps: Vector, restarts: Restarts) -> 
     return found
 
 
-def one_series(
-    table: Table, rows: Mask, steps: Vector, restarts: Restarts, columns: Sequence[str]
-) -> Series | None:
+def one_series(table: Table, rows: Mask, steps: Vector, restarts: Restarts, columns: Sequence[str]) -> Series | None:
     """The numbers in the first of `columns` that each row has, averaged over the rows of a step; None without any."""
     values = np.full(len(table), np.nan)
     for column in reversed([column for column in columns if column in table]):

@@ -13,7 +13,7 @@ from sde_grpo.runs.assemble import Logged, assemble, with_findings
 from sde_grpo.runs.build import Request, build_run, read_columns
 from sde_grpo.runs.configuration import NOTHING_KNOWN, Configuration
 from sde_grpo.runs.frameworks import translate
-from sde_grpo.runs.readers import read_log
+from sde_grpo.runs.readers import Log, read_log
 from sde_grpo.runs.restarts import find_restarts
 from sde_grpo.runs.rows import select_rows
 from sde_grpo.runs.run import Run
@@ -50,7 +50,7 @@ def read_run(
 
     Raises `InputError` for what cannot be read, and `NothingToFitError` for a log without a trajectory.
     """
-    (run,) = _read(Path(path), reward_column, step_column, select, options, config_file, several=False)
+    _, (run,) = read_with_log(Path(path), reward_column, step_column, select, options, config_file, several=False)
     if run.refusals and not anyway:
         raise NothingToFitError(f"{run.source}: {' '.join(run.refusals)}")
     return run
@@ -70,18 +70,19 @@ def read_runs(
     Nothing is refused that can be read: what forbids a fit stands in `Run.refusals`, and `Run.label` tells the runs of
     one file apart. Raises `InputError` for what cannot be read at all.
     """
-    return _read(Path(path), reward_column, step_column, select, options, config_file, several=True)
+    return read_with_log(Path(path), reward_column, step_column, select, options, config_file)[1]
 
 
-def _read(
+def read_with_log(
     path: Path,
-    reward_column: str | None,
-    step_column: str | None,
-    select: Mapping[str, str],
-    options: Configuration,
-    config_file: str | Path | None,
-    several: bool,
-) -> list[Run]:
+    reward_column: str | None = None,
+    step_column: str | None = None,
+    select: Mapping[str, str] = {},
+    options: Configuration = NOTHING_KNOWN,
+    config_file: str | Path | None = None,
+    several: bool = True,
+) -> tuple[Log, list[Run]]:
+    """As `read_runs`, with the log that the runs were read from; `several` is whether more than one may be in it."""
     source = safe(path.name or str(path))
     wanted = frozenset(name for name in (reward_column, step_column, *select) if name is not None)
     log = read_log(path, wanted)
@@ -104,7 +105,7 @@ def _read(
         runs[0] = with_findings(runs[0], [left_out], [])
     if not runs:
         raise NothingToFitError(f"{source}: none of its {len(parts)} runs holds a finite reward; name another column.")
-    return runs
+    return log, runs
 
 
 def run_from_arrays(

@@ -59,7 +59,9 @@ def find_restarts(numbers: Places, steps: Vector, source: str) -> Restarts:
     if unique:  # late rows pass few others, and these are not logged again
         ahead = np.maximum.accumulate(steps)
         overtaken = [int((steps[max(0, b - LATE_ROWS - 1) : b] > steps[b]).sum()) for b in back]
-        late = [o <= LATE_ROWS and not (steps[b + 1 : b + 2] < ahead[b]).any() for b, o in zip(back, overtaken, strict=True)]
+        late = [
+            o <= LATE_ROWS and not (steps[b + 1 : b + 2] < ahead[b]).any() for b, o in zip(back, overtaken, strict=True)
+        ]
         back, shuffled = back[~np.array(late)], sum(late)
     else:
         shuffled = 0

@@ -119,7 +119,14 @@ RUN_COLUMNS: tuple[str, ...] = (
 SCHEDULED_COLUMNS = ("learning_rate", "lr")
 LEARNING_RATE_COLUMNS = ("learning_rate", "lr", "optim/lr", "actor/lr", "actor_lr")
 SETTING_COLUMNS: dict[str, tuple[str, ...]] = {
-    "group_size": ("group_size", "num_generations", "rollout_n", "group_size_mean", "rollouts_per_example", "num_rollouts"),
+    "group_size": (
+        "group_size",
+        "num_generations",
+        "rollout_n",
+        "group_size_mean",
+        "rollouts_per_example",
+        "num_rollouts",
+    ),
     "prompts_per_step": (
         "prompts_per_step",
         "num_questions",

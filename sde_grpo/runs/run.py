@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from sde_grpo.runs.checks import require_trajectory
 from sde_grpo.runs.configuration import Configuration
+from sde_grpo.runs.source import safe
 
 Vector = NDArray[np.float64]
 GRID_TOLERANCE = 1e-6
@@ -47,7 +48,7 @@ class Run:
     - `warnings`: sentences on what was assumed or left out.
     - `refusals`: sentences on why a fit would mean nothing; empty for a run that can be fitted.
     - `format`: what the log is, in words.
-    - `label`: what tells the run apart from others in the same file, such as ``"group_size=4 seed=42"``.
+    - `key`: what tells the run apart from others in the same file, column -> value; empty for the only one.
     - `restarts`: how often the log goes back to an earlier step.
     """
 
@@ -62,7 +63,7 @@ class Run:
     warnings: tuple[str, ...] = ()
     refusals: tuple[str, ...] = ()
     format: str = ""
-    label: str = ""
+    key: Mapping[str, str] = field(default_factory=dict)
     restarts: int = 0
 
     def truncated(self, last_step: float) -> Run:
@@ -80,6 +81,11 @@ class Run:
                 if (series.steps <= last_step).any()
             },
         )
+
+    @property
+    def label(self) -> str:
+        """The key as one phrase, such as ``"group_size=4 seed=42"``; empty for the only run of a file."""
+        return " ".join(f"{safe(name)}={safe(value)}" for name, value in self.key.items())
 
     @property
     def binary(self) -> bool:

@@ -1,4 +1,4 @@
-"""Settings from the log's own columns, a trainer's configuration, a TOML file and the command line, with their origin."""
+"""Settings from the log's columns, a trainer's configuration, a TOML file and the command line, with their origin."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def _read_updates(settings: Settings, table: Table, rows: Mask) -> None:
     """K_ref where the log counts both optimizer steps and rollout batches, or says how it passes over a batch."""
     if settings.configuration.refresh_interval is not None:
         return
-    counted = {"optimizer_step": None, "grpo_step": None, "rollout_step": None}
+    counted: dict[str, str | None] = {"optimizer_step": None, "grpo_step": None, "rollout_step": None}
     for name in table.columns:
         if plain(name) in counted:
             counted[plain(name)] = name

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from sde_grpo.runs.readers.base import RawConfig
-from sde_grpo.runs.source import safe
+from sde_grpo.runs.source import files_in, safe
 
 LARGEST = {".json": 1 << 20, ".yaml": 1 << 18, ".yml": 1 << 18, ".toml": 1 << 18}
-MOST_FILES = 2_000
 # In the order in which they are looked for; a file named after the log comes before all of them.
 NAMES = (
     "experiment_config",  # EasyR1
@@ -47,20 +46,16 @@ def find_sidecars(path: Path) -> Iterator[RawConfig]:
 
 
 def _likely(folder: Path, stem: str) -> list[Path]:
-    try:
-        files = [file for _, file in zip(range(MOST_FILES), folder.iterdir(), strict=False)]
-    except OSError:
-        return []
     ranks = {}
-    for file in files:
+    for file in files_in(folder):
         name = file.name.split(".")[0].lower()
-        if file.suffix not in LARGEST or not file.is_file():
+        if file.suffix not in LARGEST:
             continue
-        if name == f"{stem}_config".lower() or name == f"{stem}-config".lower() or file.name == f"{stem}.config.json":
+        if name in (f"{stem}_config".lower(), f"{stem}-config".lower()) or file.name == f"{stem}.config.json":
             ranks[file] = -1
         elif name in NAMES:
             ranks[file] = NAMES.index(name)
-        elif name == stem.lower() and file.suffix in (".yaml", ".yml", ".toml"):
+        elif name == stem.lower() and file.suffix != ".json":
             ranks[file] = -1
     return sorted(ranks, key=lambda file: (ranks[file], file.name))
 

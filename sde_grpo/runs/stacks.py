@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,15 +22,10 @@ class Part:
     key: dict[str, str]
     rows: Mask
 
-    @property
-    def label(self) -> str:
-        """``"group_size=4 seed=42"``."""
-        return " ".join(f"{safe(name)}={safe(value)}" for name, value in self.key.items())
 
-    @property
-    def selection(self) -> str:
-        """The options that choose it."""
-        return " ".join(f"--select {shlex.quote(f'{name}={value}')}" for name, value in self.key.items())
+def selection(key: Mapping[str, str]) -> str:
+    """The options that choose the run with this key."""
+    return " ".join(f"--select {shlex.quote(f'{safe(name)}={safe(value)}')}" for name, value in key.items())
 
 
 def split(table: Table, rewarded: Mask, steps: Vector, numbered: bool) -> list[Part]:
@@ -75,7 +70,7 @@ def refuse_several(table: Table, parts: Sequence[Part], source: str) -> None:
     found = "; ".join(f"{safe(name)}: {listed(table[name].values(), 12)}" for name in names)
     raise InputError(
         f"{source} stacks {len(parts)} runs, told apart by {listed(names)} ({found}). "
-        f"Choose one, for example with {parts[0].selection}."
+        f"Choose one, for example with {selection(parts[0].key)}."
     )
 
 

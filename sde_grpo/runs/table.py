@@ -70,8 +70,8 @@ class Column:
         return [self.text(int(row)) for row in first[ids[first] > 0]]
 
     def ids(self) -> tuple[Places, Places]:
-        """A number for each row, equal for equal cells and 0 for missing ones; the rows where each value first stands."""
-        distinct, place = np.unique(self.numbers, return_inverse=True)
+        """A number for each row, equal for equal cells, 0 for missing ones; and the rows where a value first stands."""
+        place = np.unique(self.numbers, return_inverse=True)[1]
         ids = np.where(np.isnan(self.numbers), 0, 1 + len(self.words) + place.ravel())
         ids = np.where(self.codes >= 0, 1 + self.codes, ids).astype(np.int64)
         _, first = np.unique(ids, return_index=True)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from statistics import median
 from typing import Any
 
@@ -127,9 +128,10 @@ def _note(text: str, seen: _Seen) -> None:
 
 
 def _is_summary(cells: dict[str, Any]) -> bool:
-    return "train_runtime" in cells or (not cells.keys() & {"loss", "reward", "learning_rate", "grad_norm"} and not any(
-        name.startswith(("eval_", "rewards/")) for name in cells
-    ))
+    return "train_runtime" in cells or (
+        not cells.keys() & {"loss", "reward", "learning_rate", "grad_norm"}
+        and not any(name.startswith(("eval_", "rewards/")) for name in cells)
+    )
 
 
 def _is_eval(cells: dict[str, Any]) -> bool:
@@ -201,7 +203,7 @@ def _pace(rows: list[dict[str, Any]], legs: list[list[int]], seen: _Seen) -> tup
     gaps = [
         after - before
         for leg in legs
-        for a, b in zip(leg, leg[1:], strict=False)
+        for a, b in pairwise(leg)
         if (before := epochs[a]) is not None and (after := epochs[b]) is not None and after > before
     ]
     if per_epoch and gaps and len(legs) > 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
@@ -93,5 +94,5 @@ def _check_header(header: list[str], source: str) -> None:
         f"{source}: the first line holds numbers ({listed(header, 5)}), not column names; add a header line such as "
         "step,reward.",
     )
-    twice = sorted({name for name in header if name and header.count(name) > 1})
+    twice = sorted(name for name, count in Counter(header).items() if name and count > 1)
     require(not twice, f"{source}: the column {safe(listed(twice))} appears more than once; rename or delete one.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from sde_grpo.errors import InputError, require
@@ -10,6 +11,11 @@ from sde_grpo.runs.readers.curves import curve_of, runs_in
 from sde_grpo.runs.readers.json_text import found, parse_document, require_object
 from sde_grpo.runs.source import Source
 from sde_grpo.runs.table import TableBuilder
+
+# Console output may begin with a Python dict, or with [rank0] or [2026-01-31 12:00:00].
+OPENING = re.compile(
+    rb'\s*(?:\{\s*(?:["}]|$)|\[\s*(?:[\[{"\]]|(?:true|false|null|NaN|-?\d[\d.eE+-]{0,30})\s*(?:[,\]]|$)|$))'
+)
 
 
 class JsonDocument:
@@ -21,7 +27,7 @@ class JsonDocument:
     format = "JSON"
 
     def recognises(self, source: Source) -> bool:
-        return source.head.lstrip()[:1] in (b"{", b"[")
+        return OPENING.match(source.head) is not None
 
     def read(self, source: Source, wanted: frozenset[str]) -> Log:
         document = parse_document(source.text(), source.name)

@@ -24,7 +24,7 @@ class JsonLines:
 
     def recognises(self, source: Source) -> bool:
         lines = [line.strip() for line in source.head.split(b"\n")]
-        openings = [line.startswith(b"{") for line in lines if line][:2]
+        openings = [_opens_object(line) for line in lines if line][:2]
         if not openings or not openings[0]:
             return False
         return (all(openings) and len(openings) == 2) or _is_whole(next(line for line in lines if line), source)
@@ -76,6 +76,11 @@ def _broken(source: Source, number: int, error: ValueError) -> InputError:
         f"{source.name}, line {number}: the JSON is broken ({safe(str(error))}). Every line must hold one object, such "
         'as {"step": 1, "reward": 0.5}; correct the line, or delete it.'
     )
+
+
+def _opens_object(line: bytes) -> bool:
+    """Whether it begins an object of JSON; the dicts that Python prints have single quotes."""
+    return line.startswith(b"{") and line[1:].lstrip()[:1] in (b'"', b"}", b"")
 
 
 def _is_whole(line: bytes, source: Source) -> bool:

@@ -25,7 +25,7 @@ class MlflowRun:
     """Lines ``timestamp value step`` under ``metrics/<key>``, and the settings under ``params/<key>``.
 
     Values that were logged in one call share their time and step, and are one row. A metric's file on its own is read
-    too, under the file's name.
+    too.
     """
 
     format = "MLflow"
@@ -38,7 +38,10 @@ class MlflowRun:
 
     def read(self, source: Source, wanted: frozenset[str]) -> Log:
         builder, warnings = TableBuilder(wanted), []
-        metrics = dict(_files(source.path / METRICS)) if source.is_folder else {source.path.name: source.path}
+        metrics = dict(_files(source.path / METRICS)) if source.is_folder else {_key(source.path): source.path}
+        if not source.is_folder and not builder.keeps(next(iter(metrics))):
+            warnings.append(f"{source.name} has no name that is known; its values were taken as the reward.")
+            metrics = {"reward": source.path}
         rows: dict[tuple[int, int], dict[str, float | str]] = {}
         for name, path in metrics.items():
             file = source if path == source.path else open_source(path)
@@ -58,6 +61,13 @@ class MlflowRun:
 
 def _is_run(folder: Path) -> bool:
     return any(p.name == PARAMETERS for p in folders_in(folder)) or any(p.name == "meta.yaml" for p in files_in(folder))
+
+
+def _key(path: Path) -> str:
+    """A metric's key: its path below ``metrics``, or its name."""
+    below = path.absolute().parts
+    start = max((place for place, part in enumerate(below[:-1]) if part == METRICS), default=len(below) - 2)
+    return "/".join(below[start + 1 :])
 
 
 def _files(folder: Path, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Path]]:

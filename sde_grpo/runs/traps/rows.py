@@ -49,8 +49,8 @@ def _thinned(evidence: Evidence, found: Found) -> None:
     gaps = np.diff(run.steps)
     if np.median(gaps) > 1 or (gaps > 1).mean() > 0.3:
         found.warnings.append(
-            f"{len(run.steps)} rows, {np.mean(gaps):.3g} steps apart on average: this looks like W&B's sampled history, "
-            "which leaves rows out. Export all of them (scan_history, or the run-history Parquet file)."
+            f"{len(run.steps)} rows, {np.mean(gaps):.3g} steps apart on average: this looks like W&B's sampled "
+            "history, which leaves rows out. Export all of them (scan_history, or the run-history Parquet file)."
         )
 
 
@@ -82,7 +82,9 @@ def _averaged(evidence: Evidence, found: Found) -> None:
 
 def _filtered(evidence: Evidence, found: Found) -> None:
     table, column = evidence.table, plain(evidence.run.reward_column)
-    signs = [name for name in table.with_role("filtering") if (table[name].numbers != 0).any() and table[name].finite.any()]
+    signs = [
+        name for name in table.with_role("filtering") if (table[name].numbers != 0).any() and table[name].finite.any()
+    ]
     if plain("reward/overall") == column:
         return  # EasyR1 takes it before filtering
     if column in _FILTERED or "effective" in column:
@@ -94,8 +96,8 @@ def _filtered(evidence: Evidence, found: Found) -> None:
     else:
         return
     found.warnings.append(
-        f"Prompts are filtered (dynamic sampling: {why}), so the reward is that of prompts which are neither all solved "
-        "nor all failed: it is no success rate, and seems to level off early."
+        f"Prompts are filtered (dynamic sampling: {why}), so the reward is that of prompts which are neither all "
+        "solved nor all failed: it is no success rate, and seems to level off early."
     )
 
 

@@ -90,8 +90,8 @@ def _weights(evidence: Evidence, found: Found, parts: list[str]) -> None:
     version = str(evidence.facts.get("trl_version", ""))
     if isinstance(weights, list) and len(weights) == len(parts) and any(weight != 1 for weight in weights):
         found.warnings.append(
-            f"reward is the plain sum of its {len(parts)} functions, although their weights are {weights}: TRL 0.27.0 to "
-            "0.29.1 logged it without them. Training followed the weighted sum, which this is not."
+            f"reward is the plain sum of its {len(parts)} functions, although their weights are {weights}: TRL 0.27.0 "
+            "to 0.29.1 logged it without them. Training followed the weighted sum, which this is not."
         )
     elif weights is None and _unweighted(version):
         found.warnings.append(
@@ -128,8 +128,8 @@ def _zero_share(evidence: Evidence, found: Found) -> None:
     prompts = evidence.run.configuration.prompts_per_step
     if prompts != 1 and len(share.values) >= 20 and set(np.unique(share.values)) == {0.0, 1.0}:
         found.warnings.append(
-            "frac_reward_zero_std is 0 or 1 in every row: it may be a flag of the whole batch (scale_rewards batch) and "
-            "not the share of groups without spread."
+            "frac_reward_zero_std is 0 or 1 in every row: it may be a flag of the whole batch (scale_rewards batch) "
+            "and not the share of groups without spread."
         )
     column = evidence.table[evidence.choice.reward]
     empty = evidence.training & evidence.choice.rows & column.present & ~column.finite

@@ -67,7 +67,13 @@ def test_the_file_of_one_metric(run):
     log = read(MlflowRun(), run / "metrics" / "reward")
     assert numbers(log, "step") == [1, 2]
     assert numbers(log, "reward")[0] == 0.5
-    assert log.configs == ()
+    assert (log.configs, log.warnings) == ((), ())
+    log = read(MlflowRun(), run / "metrics" / "critic" / "rewards" / "mean")
+    assert numbers(log, "critic/rewards/mean") == [0.125, 0.25, 0.375]
+    (run / "success").write_text("1766301064000 0.5 1\n")
+    log = read(MlflowRun(), run / "success")
+    assert numbers(log, "reward") == [0.5]
+    assert any("its values were taken as the reward" in warning for warning in log.warnings)
 
 
 def test_broken_lines(run):

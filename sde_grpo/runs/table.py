@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from sde_grpo.errors import require
 from sde_grpo.runs.cells import number
 from sde_grpo.runs.roles import role_of
+from sde_grpo.runs.source import safe
 
 Vector = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -138,7 +139,7 @@ class _Growing:
                 self.numbers.append(nan if value is None else value)
             except ValueError:
                 self.numbers.append(nan)
-                self._add_text(row, str(cell).strip())
+                self._add_text(row, safe(str(cell).strip(), LONGEST_WORD))
 
     def _add_text(self, row: int, word: str) -> None:
         if word not in self.words and len(self.words) >= MOST_WORDS:
@@ -222,13 +223,14 @@ class TableBuilder:
     def _plan(self, layout: tuple[str, ...], cells: Mapping[str, Any]) -> _Plan:
         kept = []
         for name in layout:
-            if name not in self._names:
+            shown = safe(name, LONGEST_WORD)
+            if shown not in self._names:
                 if len(self._names) >= MOST_NAMES and name not in self._wanted:
                     continue
-                self._names[name] = _is_number(cells[name])
+                self._names[shown] = _is_number(cells[name])
             if self.keeps(name):
                 kept.append(name)
-        columns = [self._columns.setdefault(name, _Growing()) for name in kept]
+        columns = [self._columns.setdefault(safe(name, LONGEST_WORD), _Growing()) for name in kept]
         pick = itemgetter(*kept) if len(kept) > 1 else lambda row: tuple(row[name] for name in kept)
         plan = _Plan(columns, pick)
         if len(self._plans) < MOST_LAYOUTS:

@@ -83,7 +83,15 @@ def atheris(seconds: float, first: int) -> dict[str, Any]:
             (corpus / seed.name).write_bytes(bytes([place]) + seed.content)
         limits = [f"-max_total_time={seconds:.0f}", "-timeout=10", "-rss_limit_mb=2048", "-max_len=65536"]
         worker = subprocess.run(
-            [sys.executable, "-m", "tests.runs.fuzzing.guided", str(corpus), *limits, f"-seed={first + 1}"],
+            [
+                sys.executable,
+                "-m",
+                "tests.runs.fuzzing.guided",
+                str(corpus),
+                *limits,
+                f"-seed={first + 1}",
+                f"-artifact_prefix={folder}/",
+            ],
             capture_output=True,
             text=True,
         )
@@ -93,7 +101,7 @@ def atheris(seconds: float, first: int) -> dict[str, Any]:
             "inputs": int(counts[-1][1:].split()[0]) if counts else 0,
             "last": counts[-1] if counts else "",
             "corpus": len(list(corpus.iterdir())),
-            "findings": lines[-40:] if worker.returncode else [],
+            "findings": [*worker.stdout.splitlines()[-20:], *lines[-5:]] if worker.returncode else [],
         }
 
 

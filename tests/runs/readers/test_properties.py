@@ -171,3 +171,12 @@ def test_a_curve_in_order_is_read(tmp_path, write):
     (run,) = read_runs(tmp_path / "log")
     np.testing.assert_array_equal(run.steps, np.arange(30))
     np.testing.assert_array_equal(run.reward, np.arange(30) % 7 / 8)
+
+
+@pytest.mark.parametrize("write", [json_lines, json_list, state, packed], ids=lambda write: write.__name__)
+def test_names_and_texts_are_safe_to_show(tmp_path, write):
+    rows = [{"step": k, "reward\x1b[2J": (k % 7) / 8, "run": "a\u202eb\n", "x\x07": 1} for k in range(30)]
+    write(tmp_path / "log", rows)
+    found = read_log(tmp_path / "log").table
+    assert list(found.names) == ["step", r"reward\x1b[2J", "run", r"x\x07"]
+    assert found["run"].text(0) == r"a\u202eb"

@@ -8,11 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sde_grpo.errors import InputError
+from sde_grpo.errors import InputError, require
 from sde_grpo.runs.cells import listed
 from sde_grpo.runs.roles import is_scheduled, run_rank, tells_runs_apart
 from sde_grpo.runs.source import safe
 from sde_grpo.runs.table import Mask, Places, Table, Vector
+
+
+MOST_RUNS = 1_000
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,11 @@ def split(table: Table, rewarded: Mask, steps: Vector, numbered: bool) -> list[P
             varying = fewer
     keys = _combined([ids[name] for name in varying])
     _, first = np.unique(keys[rows], return_index=True)
+    require(
+        len(first) <= MOST_RUNS,
+        f"The file stacks {len(first):,} runs, told apart by {listed(varying)}; at most {MOST_RUNS:,} are read at once. "
+        "Choose some of them with --select.",
+    )
     starts = rows[np.sort(first)]
     return [Part({name: table[name].text(int(s)) for name in varying}, keys == keys[s]) for s in starts]
 

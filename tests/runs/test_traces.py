@@ -1,4 +1,4 @@
-"""The real traces, where they are present: every file is read to what its description states, and its traps are named."""
+"""The real traces, where they are present: each is read to what its description states, and its traps are named."""
 
 from __future__ import annotations
 

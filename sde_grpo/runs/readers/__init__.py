@@ -14,6 +14,7 @@ from sde_grpo.runs.readers.json_document import JsonDocument
 from sde_grpo.runs.readers.json_lines import JsonLines
 from sde_grpo.runs.readers.mlflow import MlflowRun
 from sde_grpo.runs.readers.parquet import Parquet
+from sde_grpo.runs.readers.prime_rl import PrimeRl
 from sde_grpo.runs.readers.rollouts import Rollouts
 from sde_grpo.runs.readers.tensorboard import TensorBoard
 from sde_grpo.runs.readers.trainer_state import TrainerState
@@ -24,6 +25,7 @@ READERS: tuple[Reader, ...] = (
     TensorBoard(),
     Parquet(),
     MlflowRun(),
+    PrimeRl(),
     TrainerState(),
     Rollouts(),
     ChartExport(),

@@ -14,7 +14,6 @@ from sde_grpo.runs.roles import is_scheduled, run_rank, tells_runs_apart
 from sde_grpo.runs.source import safe
 from sde_grpo.runs.table import Mask, Places, Table, Vector
 
-
 MOST_RUNS = 1_000
 
 
@@ -63,8 +62,8 @@ def split(table: Table, rewarded: Mask, steps: Vector, numbered: bool) -> list[P
     _, first = np.unique(keys[rows], return_index=True)
     require(
         len(first) <= MOST_RUNS,
-        f"The file stacks {len(first):,} runs, told apart by {listed(varying)}; at most {MOST_RUNS:,} are read at once. "
-        "Choose some of them with --select.",
+        f"The file stacks {len(first):,} runs, told apart by {listed(varying)}; at most {MOST_RUNS:,} are read at "
+        "once. Choose some of them with --select.",
     )
     starts = rows[np.sort(first)]
     return [Part({name: table[name].text(int(s)) for name in varying}, keys == keys[s]) for s in starts]

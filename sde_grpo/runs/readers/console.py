@@ -113,9 +113,12 @@ def _dicts(text: str) -> Iterator[dict[str, Any]]:
 def _note(text: str, seen: _Seen) -> None:
     bar = _BAR.match(text)
     if bar is not None:
-        seen.whole = seen.whole or int(bar[2])  # the trainer's bar opens first; those of evaluations come later
-        if int(bar[2]) == seen.whole:
-            seen.last_step = max(seen.last_step, int(bar[1]))
+        done, whole = int(bar[1]), int(bar[2])
+        # The trainer's bar opens first; those of evaluations come later, and one of a longer run once it is finished.
+        if not seen.whole or (whole > seen.whole == seen.last_step and done < seen.whole):
+            seen.whole = whole
+        if whole == seen.whole:
+            seen.last_step = max(seen.last_step, done)
         return
     if len(seen.settings) >= MOST_PAIRS:
         return

@@ -7,11 +7,11 @@ takes depends on its number of rows, not on its size.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import nan
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,6 @@ MOST_LAYOUTS = 1_000
 LONGEST_WORD = 200
 DEEPEST = 20
 CHUNK = 512
-_PLAIN = frozenset({float, int, bool, type(None)})
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,19 +126,26 @@ class _Growing:
         self.text_codes = array("I")
         self.words: dict[str, int] = {}
 
-    def extend(self, first_row: int, cells: tuple[Any, ...]) -> None:
-        """The cells of consecutive rows."""
-        self.at.extend(range(first_row, first_row + len(cells)))
-        if set(map(type, cells)) <= {float}:
-            self.numbers.extend(cells)
-            return
-        for row, cell in enumerate(cells, start=first_row):
+    def extend(self, rows: Sequence[int], cells: Sequence[Any], kinds: set[type]) -> None:
+        """The cells of these rows; `kinds` are their types. Numbers and their texts are taken all at once."""
+        self.at.extend(rows)
+        before = len(self.numbers)
+        try:
+            if kinds <= {float, int}:
+                self.numbers.extend(cells)
+                return
+            if kinds == {str} and "_" not in "".join(cells):  # float() would read 1_000
+                self.numbers.extend(map(float, cells))
+                return
+        except (ValueError, OverflowError):
+            del self.numbers[before:]
+        for row, cell in zip(rows, cells, strict=True):
             try:
                 value = number(cell)
                 self.numbers.append(nan if value is None else value)
             except ValueError:
                 self.numbers.append(nan)
-                self._add_text(row, safe(str(cell).strip(), LONGEST_WORD))
+                self._add_text(row, _word(cell))
 
     def _add_text(self, row: int, word: str) -> None:
         if word not in self.words and len(self.words) >= MOST_WORDS:
@@ -159,12 +165,14 @@ class _Growing:
         return Column(numbers, present, codes, tuple(self.words))
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """The kept columns of all rows with one layout, and how to pick their cells."""
+class _Entry(NamedTuple):
+    """One key of a layout that is kept or may hold objects: how to get its cell, its name with those above it, and its
+    column if it is kept.
+    """
 
-    columns: list[_Growing]
-    pick: Callable[[Mapping[str, Any]], tuple[Any, ...]]
+    pick: Callable[[Mapping[str, Any]], Any]
+    name: str
+    column: _Growing | None
 
 
 class TableBuilder:
@@ -175,10 +183,8 @@ class TableBuilder:
         self._numbers = array("q")
         self._columns: dict[str, _Growing] = {}
         self._names: dict[str, bool] = {}
-        self._plans: dict[tuple[str, ...], _Plan] = {}
-        # Rows of one layout wait here, so that their columns are filled many cells at a time.
-        self._waiting: list[tuple[Any, ...]] = []
-        self._layout: _Plan | None = None
+        self._layouts: dict[tuple[str, tuple[Any, ...]], list[_Entry]] = {}
+        self._waiting: list[Mapping[str, Any]] = []
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -189,53 +195,73 @@ class TableBuilder:
 
     def add(self, number: int, cells: Mapping[str, Any]) -> None:
         """One more row; ``{"a": {"b": 1}}`` becomes ``{"a/b": 1}``. Raises `InputError` above `MOST_ROWS` rows."""
-        if dict in map(type, cells.values()):
-            cells = dict(_flat(cells))
-        layout = tuple(cells)
-        plan = self._plans.get(layout) or self._plan(layout, cells)
-        if plan is not self._layout or len(self._waiting) == CHUNK:
-            self._flush()
-            self._layout = plan
-        picked = plan.pick(cells)
-        if not _PLAIN.issuperset(map(type, picked)):
-            picked = tuple(cell if type(cell) in _PLAIN else str(cell)[:LONGEST_WORD] for cell in picked)
-        self._waiting.append(picked)
         self._numbers.append(number)
+        self._waiting.append(cells)
+        if len(self._waiting) == CHUNK:
+            self._flush()
+
+    def extend(self, numbers: Sequence[int], rows: Sequence[Mapping[str, Any]]) -> None:
+        """Many more rows, as by `add`, but faster."""
+        self._flush()
+        self._numbers.extend(numbers)
+        self._waiting = list(rows)
+        self._flush()
 
     def table(self) -> Table:
         """The rows so far."""
         self._flush()
         count = len(self._numbers)
-        columns = {name: growing.column(count) for name, growing in self._columns.items()}
+        columns = {name: growing.column(count) for name, growing in self._columns.items() if growing.at}
         return Table(np.array(self._numbers, dtype=np.int64), columns, dict(self._names))
 
     def _flush(self) -> None:
+        """Rows wait, so that those of one layout fill their columns many cells at a time."""
         require(
             len(self._numbers) <= MOST_ROWS,
             f"The file has more than {MOST_ROWS:,} rows, which no reward curve has; keep one row a training step.",
         )
-        if self._layout is not None and self._waiting:
-            first = len(self._numbers) - len(self._waiting)
-            for column, cells in zip(self._layout.columns, zip(*self._waiting, strict=True), strict=False):
-                column.extend(first, cells)
-        self._waiting = []
+        rows, self._waiting = self._waiting, []
+        if rows:
+            self._fill("", range(len(self._numbers) - len(rows), len(self._numbers)), rows, 0)
 
-    def _plan(self, layout: tuple[str, ...], cells: Mapping[str, Any]) -> _Plan:
-        kept = []
-        for name in layout:
+    def _fill(self, above: str, rows: Sequence[int], parts: Sequence[Mapping[str, Any]], depth: int) -> None:
+        """The cells of `parts`, which stand in these rows, below the name `above`."""
+        layouts = list(map(tuple, parts))
+        for layout in dict.fromkeys(layouts):
+            at, alike = rows, parts
+            if layouts.count(layout) < len(parts):
+                chosen = [place for place, other in enumerate(layouts) if other == layout]
+                at, alike = [rows[place] for place in chosen], [parts[place] for place in chosen]
+            for entry in self._entries(above, layout, alike[0]):
+                cells = list(map(entry.pick, alike))
+                kinds = set(map(type, cells))
+                if dict in kinds and depth < DEEPEST:
+                    inner = [place for place, cell in enumerate(cells) if type(cell) is dict]
+                    self._fill(f"{entry.name}/", [at[k] for k in inner], [cells[k] for k in inner], depth + 1)
+                    outer = [place for place, cell in enumerate(cells) if type(cell) is not dict]
+                    if entry.column is not None and outer:
+                        entry.column.extend([at[k] for k in outer], [cells[k] for k in outer], kinds)
+                elif entry.column is not None:
+                    entry.column.extend(at, cells, kinds)
+
+    def _entries(self, above: str, layout: tuple[Any, ...], first: Mapping[str, Any]) -> list[_Entry]:
+        known = self._layouts.get((above, layout))
+        if known is not None:
+            return known
+        entries = []
+        for key in layout:
+            name, cell = f"{above}{key}", first[key]
             shown = safe(name, LONGEST_WORD)
-            if shown not in self._names:
+            if type(cell) is not dict and shown not in self._names:
                 if len(self._names) >= MOST_NAMES and name not in self._wanted:
                     continue
-                self._names[shown] = _is_number(cells[name])
-            if self.keeps(name):
-                kept.append(name)
-        columns = [self._columns.setdefault(safe(name, LONGEST_WORD), _Growing()) for name in kept]
-        pick = itemgetter(*kept) if len(kept) > 1 else lambda row: tuple(row[name] for name in kept)
-        plan = _Plan(columns, pick)
-        if len(self._plans) < MOST_LAYOUTS:
-            self._plans[layout] = plan
-        return plan
+                self._names[shown] = _is_number(cell)
+            column = self._columns.setdefault(shown, _Growing()) if self.keeps(name) else None
+            if column is not None or cell is None or type(cell) is dict:
+                entries.append(_Entry(itemgetter(key), name, column))
+        if len(self._layouts) < MOST_LAYOUTS and len(layout) < MOST_NAMES:
+            self._layouts[above, layout] = entries
+        return entries
 
 
 def table_of(rows: Iterable[tuple[int, Mapping[str, Any]]], wanted: Collection[str] = frozenset()) -> Table:
@@ -253,13 +279,7 @@ def _is_number(cell: Any) -> bool:
         return False
 
 
-def _flat(cells: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    flat: list[tuple[str, Any]] = []
-    pending: list[tuple[str, Any, int]] = [(str(key), value, 0) for key, value in reversed(list(cells.items()))]
-    while pending:
-        name, value, depth = pending.pop()
-        if isinstance(value, dict) and depth < DEEPEST:
-            pending += [(f"{name}/{key}", inner, depth + 1) for key, inner in reversed(list(value.items()))]
-        else:
-            flat.append((name, value))
-    return flat
+def _word(cell: Any) -> str:
+    if isinstance(cell, (list, dict)):
+        return "[...]" if isinstance(cell, list) else "{...}"
+    return safe(str(cell).strip(), LONGEST_WORD)

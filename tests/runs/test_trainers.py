@@ -77,9 +77,14 @@ def test_trl_keys_of_older_versions_and_unsloth(tmp_path):
 
 def test_ms_swift(tmp_path):
     table = [
-        {"reward": row["reward"], "frac_reward_zero_std": 0.25, "global_step/max_steps": f"{row['step']}/30", "memory(GiB)": 9}
+        {
+            "reward": row["reward"],
+            "frac_reward_zero_std": 0.25,
+            "global_step/max_steps": f"{row['step']}/30",
+            "memory(GiB)": 9,
+        }
         for row in rows()
-    ]  # fmt: skip
+    ]
     (tmp_path / "args.json").write_text(json.dumps(GRPO_CONFIG | {"async_generate": False}))
     assert_reads(write_jsonl(tmp_path / "logging.jsonl", table), "reward", group_size=8, refresh_interval=4)
 
@@ -89,9 +94,14 @@ VERL = {"critic/score/mean": 0.0, "actor/lr": 1e-6, "training/global_step": 0, "
 
 def verl_rows() -> list[dict[str, Any]]:
     return [
-        VERL | {"critic/rewards/mean": row["reward"], "critic/score/mean": row["reward"], "training/global_step": row["step"]}
+        VERL
+        | {
+            "critic/rewards/mean": row["reward"],
+            "critic/score/mean": row["reward"],
+            "training/global_step": row["step"],
+        }
         for row in rows()
-    ]  # fmt: skip
+    ]
 
 
 def test_verl_file_logger(tmp_path):
@@ -127,9 +137,14 @@ def test_verl_exports(tmp_path, rename):
 
 def test_easyr1_with_its_configuration_beside(tmp_path):
     table = [
-        {"step": row["step"], "reward": {"overall": row["reward"]}, "critic": {"score": {"mean": 0.5}}, "actor": {"lr": 1e-6}}
+        {
+            "step": row["step"],
+            "reward": {"overall": row["reward"]},
+            "critic": {"score": {"mean": 0.5}},
+            "actor": {"lr": 1e-6},
+        }
         for row in rows()
-    ]  # fmt: skip
+    ]
     config = {
         "data": {"rollout_batch_size": 512},
         "worker": {
@@ -277,11 +292,14 @@ def test_gzip_of_any(tmp_path, name):
 def test_whole_curves_in_json(tmp_path):
     reward = curve().tolist()
     forms = {
-        "trace": [{"tag": "a", "seed": 1, "group_size": 4, "reward_trace": reward}, {"tag": "b", "seed": 2, "status": "failed"}],
+        "trace": [
+            {"tag": "a", "seed": 1, "group_size": 4, "reward_trace": reward},
+            {"tag": "b", "seed": 2, "status": "failed"},
+        ],
         "pairs": {"runs": {"a": {"lr": 1e-5, "reward_curve": [[k, y] for k, y in enumerate(reward, start=1)]}}},
         "rows": {"metadata": {"group_size": 4}, "runs": [{"name": "a", "step_log": rows()}]},
         "columns": {"config": {"group_size": 4}, "step": list(range(1, 31)), "reward": reward, "entropy": reward},
-    }  # fmt: skip
+    }
     for name, document in forms.items():
         (tmp_path / name).write_text(json.dumps(document, indent=1))
         (run,) = read_runs(tmp_path / name)

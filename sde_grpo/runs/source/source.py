@@ -53,22 +53,22 @@ class Source:
                 break
         return start[:HEAD]
 
-    def lines(self) -> Iterator[tuple[int, bytes]]:
-        r"""Each line that is not empty, numbered from 1, as valid UTF-8 without its end (``\n`` or ``\r\n``).
+    def blocks(self) -> Iterator[tuple[int, bytes]]:
+        """Whole lines with their ends, some tens to hundreds at a time, as valid UTF-8; each with its first line's
+        number, from 1.
 
         Raises `InputError` for a binary file, a line above 64 MiB, or a file that expands too far.
         """
-        before = 0
+        first = 1
         for block in self._blocks(LONGEST_LINE):
-            if block.isspace():
-                before += block.count(b"\n")
-                continue
-            number = before
-            for number, line in enumerate(io.BytesIO(block), start=before + 1):  # far faster than bytes.split
-                content = line.rstrip(b"\r\n")
-                if content:
-                    yield number, content
-            before = number
+            yield first, block
+            first += block.count(b"\n")
+
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        r"""Each line that is not empty, without its end (``\n`` or ``\r\n``), with its number; else as `blocks`."""
+        for first, block in self.blocks():
+            if not block.isspace():
+                yield from lines_of(block, first)
 
     def text(self, most: int = LARGEST_DOCUMENT) -> str:
         """All of it, for a format that is one document; raises `InputError` above `most` bytes."""
@@ -122,6 +122,14 @@ class Source:
     def _warn(self, sentence: str) -> None:
         if sentence not in self.warnings:
             self.warnings.append(sentence)
+
+
+def lines_of(block: bytes, first: int) -> Iterator[tuple[int, bytes]]:
+    """The lines of a block that are not empty, without their ends, numbered from `first`."""
+    for number, line in enumerate(io.BytesIO(block), start=first):  # far faster than bytes.split
+        content = line.rstrip(b"\r\n")
+        if content:
+            yield number, content
 
 
 def open_source(path: Path) -> Source:

@@ -37,8 +37,8 @@ def smoothed(run: Run) -> str | None:
 
     The noise of sampled batches is independent from step to step, so that neighbouring differences of the rewards
     have correlation -1/2 (a slow trend hardly matters). Exponential smoothing with weight a moves it to -(1 - a)/2,
-    a window of w values to 0. Rewards that lie on a grid of 1/N, or whose noise is at least that of N coin flips, are
-    as they were sampled. In all real traces at hand without a grid the correlation is below -0.4.
+    a window of w values to 0. Where N, the number of completions, is known or shown by the grid of 1/N that the
+    rewards lie on, those whose noise has at least half the variance of N coin flips are as they were sampled.
     """
     if SMOOTH_NAME.search(run.reward_column.lower()):
         return (
@@ -49,7 +49,7 @@ def smoothed(run: Run) -> str | None:
         return None
     step = np.diff(reward)
     size = 1.4826 * float(np.median(np.abs(step - np.median(step))))
-    if size == 0 or grid_of(reward) is not None or _at_least_coin_flips(run):
+    if size == 0 or _at_least_coin_flips(run):
         return None
     step = np.clip(step, -3 * size, 3 * size)
     step = step - np.median(step)
@@ -98,10 +98,11 @@ _WHY_NOT = (
 
 
 def _at_least_coin_flips(run: Run) -> bool:
-    """Whether the step-to-step noise is at least half the variance of G P coin flips, where these are known."""
-    known = run.configuration
-    if known.group_size is None or known.prompts_per_step is None or known.reward_range != (0.0, 1.0):
-        return False
-    completions = known.group_size * known.prompts_per_step * (known.rows_averaged or 1.0)
+    """Whether the step-to-step noise has half the variance of N coin flips, where N is known."""
+    known, completions = run.configuration, grid_of(run.reward)
+    if completions is None:
+        if known.group_size is None or known.prompts_per_step is None or known.reward_range != (0.0, 1.0):
+            return False
+        completions = known.group_size * known.prompts_per_step * (known.rows_averaged or 1.0)
     flips = float(np.mean(run.reward * (1 - run.reward))) / completions
     return float(np.mean(np.diff(run.reward, 2) ** 2)) / 6 >= 0.5 * flips > 0

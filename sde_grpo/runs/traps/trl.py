@@ -133,8 +133,8 @@ def _zero_share(evidence: Evidence, found: Found) -> None:
         )
     column = evidence.table[evidence.choice.reward]
     empty = evidence.training & evidence.choice.rows & column.present & ~column.finite
-    if empty.any():
+    if count := int(empty.sum()):
         found.warnings.append(
-            f"In {empty.sum()} rows no completion had a reward; frac_reward_zero_std is 0 there although nothing was "
-            "learned, so it is too low."
+            f"In {count} {'row' if count == 1 else 'rows'} no completion had a reward; frac_reward_zero_std is 0 there "
+            "although nothing was learned, so it is too low."
         )

@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import re
 import subprocess
 import sys
 import tempfile
@@ -96,7 +97,7 @@ def atheris(seconds: float, first: int) -> dict[str, Any]:
             text=True,
         )
         lines = worker.stderr.splitlines()
-        counts = [line for line in lines if line.startswith("#")]
+        counts = [line for line in lines if re.match(r"#\d+\t", line)]
         return {
             "inputs": int(counts[-1][1:].split()[0]) if counts else 0,
             "last": counts[-1] if counts else "",

@@ -121,6 +121,28 @@ def _read_common(keys: Keys, stated: Stated) -> None:
         key, value = keys.find(name)
         if value is True or str(value).lower() == "true":
             stated.facts["filtering"] = f"{stated.origin} ({safe(key)})"
+    _read_lag(keys, stated)
+
+
+def _read_lag(keys: Keys, stated: Stated) -> None:
+    """How far sampling may run ahead of training, where the trainer lets it."""
+    for switch, knob in _AHEAD:
+        key, value = keys.find(knob)
+        on = switch is None or keys.value(switch) is True
+        if on and (value is True or (number_or_none(value) or 0) > 0):
+            stated.facts["lag"] = f"{safe(key)} {value} by {stated.origin}"
+            return
+
+
+_AHEAD: tuple[tuple[str | None, str], ...] = (
+    (None, "async_generate"),  # ms-swift
+    (None, "max_staleness"),  # TRL's asynchronous trainer
+    (None, "orchestrator.max_off_policy_steps"),
+    (None, "async_training.staleness_threshold"),  # verl
+    ("async_grpo.enabled", "async_grpo.max_trajectory_age_steps"),  # NeMo-RL
+    ("async_enable", "async_queue_size"),  # OpenRLHF
+    (None, "async_steps"),  # open-instruct
+)
 
 
 def _count(stated: Stated, name: str, parts: Sequence[float | None], over: Sequence[float | None], *keys: str) -> None:

@@ -11,7 +11,9 @@ from numpy.typing import ArrayLike
 from sde_grpo.errors import InputError, NothingToFitError, require
 from sde_grpo.runs.assemble import Logged, assemble, with_findings
 from sde_grpo.runs.build import Request, build_run, read_columns
+from sde_grpo.runs.cells import listed
 from sde_grpo.runs.configuration import NOTHING_KNOWN, Configuration
+from sde_grpo.runs.discover import find_logs
 from sde_grpo.runs.frameworks import translate
 from sde_grpo.runs.readers import Log, read_log
 from sde_grpo.runs.restarts import find_restarts
@@ -83,6 +85,7 @@ def read_with_log(
     several: bool = True,
 ) -> tuple[Log, list[Run]]:
     """As `read_runs`, with the log that the runs were read from; `several` is whether more than one may be in it."""
+    path = _one_log(path)
     source = safe(path.name or str(path))
     wanted = frozenset(name for name in (reward_column, step_column, *select) if name is not None)
     log = read_log(path, wanted)
@@ -106,6 +109,19 @@ def read_with_log(
     if not runs:
         raise NothingToFitError(f"{source}: none of its {len(parts)} runs holds a finite reward; name another column.")
     return log, runs
+
+
+def _one_log(path: Path) -> Path:
+    """The path itself, or the only log in a folder that is no log as a whole."""
+    if not path.is_dir():
+        return path
+    logs = find_logs(path)
+    require(
+        len(logs) < 2 or path in logs,
+        f"{safe(path.name)} is a directory with {len(logs)} logs ({listed([p.name for p in logs], 3)}); name one of "
+        f"them, or table them with `sde-grpo inspect`.",
+    )
+    return logs[0] if len(logs) == 1 else path
 
 
 def run_from_arrays(

@@ -178,6 +178,11 @@ SERIES_COLUMNS: dict[str, tuple[str, ...]] = {
         "policy/clipfrac_avg",
     ),
     "gradient_norm": ("grad_norm", "actor/grad_norm", "optim/grad_norm", "actor_grad_norm"),
+    "lag": (
+        "off_policy/mean",
+        "num_steps_off_policy",
+        "training/off_policy/trajectory_staleness/mean",
+    ),
     "length": (
         "completions/mean_length",
         "completion_length",
@@ -207,13 +212,6 @@ FACT_COLUMNS: dict[str, tuple[str, ...]] = {
         "batch/percent_solved_mean",
     ),
     "updates": ("epochs_per_rollout_batch", "num_train_batches"),
-    "lag": (
-        "off_policy/mean",
-        "num_steps_off_policy",
-        "training/off_policy/trajectory_staleness/mean",
-        "training/off_policy/trajectory_staleness_mean",
-        "model_step_mean",
-    ),
     "speed": ("num_tokens", "total_samples", "env/all/total_episodes", "num_groups"),
     "metadata": ("logging_steps", "smoothing"),
 }

@@ -44,7 +44,7 @@ class Run:
     - `configuration`: what is known of the settings.
     - `provenance`: for each known setting, where it came from, such as ``"--group-size"``.
     - `series`: further quantities, under eval_reward, within_group_std, zero_variance_share, entropy, kl, clip_share,
-      gradient_norm and length, where the log has them.
+      gradient_norm, lag and length, where the log has them.
     - `warnings`: sentences on what was assumed or left out.
     - `refusals`: sentences on why a fit would mean nothing; empty for a run that can be fitted.
     - `format`: what the log is, in words.

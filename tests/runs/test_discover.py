@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sde_grpo.errors import InputError
+from sde_grpo.runs import read_run
 from sde_grpo.runs.discover import find_logs
 from sde_grpo.runs.inspection import Unreadable, folder_record, inspect_folder, inspect_log, log_record
 from tests.runs.writing import rows, write_csv, write_jsonl, write_state
@@ -52,6 +53,15 @@ def test_links_and_loops_are_not_followed(tmp_path):
     (tmp_path / "loop").symlink_to(tmp_path)
     (tmp_path / "b.csv").symlink_to(tmp_path / "a.csv")
     assert below(tmp_path, "a.csv")
+
+
+def test_a_folder_with_one_log_is_read_as_it(tmp_path):
+    (tmp_path / "run" / "checkpoint-5").mkdir(parents=True)
+    write_state(tmp_path / "run" / "checkpoint-5" / "trainer_state.json", rows())
+    assert len(read_run(tmp_path).reward) == 30
+    write_csv(tmp_path / "a.csv", rows())
+    with pytest.raises(InputError, match=r"is a directory with 2 logs \(a.csv, trainer_state.json\); name one of them"):
+        read_run(tmp_path)
 
 
 def test_folder_record(tmp_path):

@@ -127,7 +127,7 @@ def test_filtered_rewards(tmp_path, cells, why):
 def test_filtering_by_the_name_or_the_configuration(tmp_path):
     scores = [{"step": row["step"], "scores": row["reward"]} for row in rows()]
     assert sentences(write_jsonl(tmp_path / "a.jsonl", scores), "scores is of the prompts that are left")
-    unfiltered = rows(**{"filtered_reward": 0.4})  # NeMo-RL's reward is taken before the filter
+    unfiltered = rows(30, **{"filtered_reward": 0.4})  # NeMo-RL's reward is taken before the filter
     assert not sentences(write_jsonl(tmp_path / "b.jsonl", unfiltered), "Prompts are filtered")
     config = {"actor_rollout_ref": {"rollout": {"n": 8}}, "algorithm": {"filter_groups": {"enable": True}}}
     (tmp_path / "config.json").write_text(json.dumps(config))
@@ -229,7 +229,9 @@ def test_reward_without_its_weights(tmp_path, config, logged, phrase):
 
 def test_zero_share_that_is_a_flag(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"num_generations": 8, "scale_rewards": "batch"}))
-    path = write_state(tmp_path / "trainer_state.json", rows(**{"frac_reward_zero_std": 0.0, "rewards/f/mean": 0.5}))
+    path = write_state(
+        tmp_path / "trainer_state.json", rows(30, **{"frac_reward_zero_std": 0.0, "rewards/f/mean": 0.5})
+    )
     assert sentences(path, "flag of the whole batch here")
     assert "zero_variance_share" not in read_run(path).series
     (tmp_path / "config.json").unlink()
@@ -237,7 +239,7 @@ def test_zero_share_that_is_a_flag(tmp_path):
 
 
 def test_batches_without_any_reward(tmp_path):
-    table = rows(**{"frac_reward_zero_std": 0.25, "reward_std": 0.3})
+    table = rows(30, **{"frac_reward_zero_std": 0.25, "reward_std": 0.3})
     table[4] |= {"reward": None, "frac_reward_zero_std": 0.0}
     assert sentences(write_state(tmp_path / "log", table), "In 1 row no completion had a reward")
 
@@ -249,3 +251,15 @@ def test_a_name_cannot_reach_the_terminal(tmp_path):
     run = read_run(path, reward_column=shown)
     for text in (run.reward_column, *run.warnings, *run.provenance.values()):
         assert text.isprintable()
+
+
+def test_lag_by_the_log_or_the_configuration(tmp_path):
+    path = write_jsonl(tmp_path / "a.jsonl", rows(30, **{"off_policy/mean": 1.5}))
+    (sentence,) = sentences(path, "sampled by an older policy")
+    assert "reports 1.5 on average" in sentence
+    assert "lag" in read_run(path).series
+    assert not any("older policy" in w for w in read_run(path, options=Configuration(lag_schedule="constant")).warnings)
+    (tmp_path / "args.json").write_text(json.dumps({"num_generations": 8, "async_generate": True}))
+    assert sentences(write_jsonl(tmp_path / "b.jsonl", rows()), "async_generate True by args.json")
+    (tmp_path / "args.json").write_text(json.dumps({"num_generations": 8, "async_generate": False}))
+    assert not sentences(tmp_path / "b.jsonl", "older policy")

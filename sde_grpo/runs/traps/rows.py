@@ -26,6 +26,7 @@ def row_traps(evidence: Evidence, found: Found) -> None:
     _epochs(evidence, found)
     _schedule(evidence, found)
     _scale(evidence, found)
+    _lag(evidence, found)
 
 
 def _evaluations(evidence: Evidence, found: Found) -> None:
@@ -130,3 +131,16 @@ def _scale(evidence: Evidence, found: Found) -> None:
             f"The reward is not on the scale [0, 1] (it lies in {run.reward.min():.3g} to {run.reward.max():.3g}), so "
             "no range is assumed. Give the least and greatest possible reward of one completion with --reward-range."
         )
+
+
+def _lag(evidence: Evidence, found: Found) -> None:
+    """Only of a lag that is not the periodic one of K_ref updates per batch."""
+    series = evidence.run.series.get("lag")
+    seen = float(series.values.mean()) if series is not None else 0.0
+    if evidence.run.configuration.lag_schedule is not None or (seen <= 0 and "lag" not in evidence.facts):
+        return
+    why = f"the log reports {seen:.3g} on average" if seen > 0 else str(evidence.facts["lag"])
+    found.warnings.append(
+        f"Completions may be sampled by an older policy ({why}), so the lag is not the periodic one that is assumed. "
+        "--lag-schedule constant models a steady one."
+    )

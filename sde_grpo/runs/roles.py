@@ -108,15 +108,12 @@ RUN_COLUMNS: tuple[str, ...] = (
     "arm",
     "setting",
     "prompts_per_step",
-    "batch",
     "refresh_interval",
     "momentum",
     "kl_weight",
-    "temperature",
-    "rank",
 )
 # These also change within one run, under a schedule: they count only where they are constant between restarts.
-SCHEDULED_COLUMNS = ("learning_rate", "lr")
+SCHEDULED_COLUMNS = ("learning_rate", "lr", "temperature")
 LEARNING_RATE_COLUMNS = ("learning_rate", "lr", "optim/lr", "actor/lr", "actor_lr")
 SETTING_COLUMNS: dict[str, tuple[str, ...]] = {
     "group_size": (

@@ -135,6 +135,15 @@ def test_verl_exports(tmp_path, rename):
     assert read_run(path).series["eval_reward"].steps.tolist() == [10]
 
 
+def test_one_row_per_step_and_metric(tmp_path):
+    table = [
+        {"step": row["step"], "tag": tag, "value": value}
+        for row in rows()
+        for tag, value in (("train/reward", row["reward"]), ("train/learning_rate", 1e-6), ("train/loss", 0.1))
+    ]
+    assert_reads(write_csv(tmp_path / "scalars.csv", table), "train/reward", learning_rate=1e-6)
+
+
 def test_easyr1_with_its_configuration_beside(tmp_path):
     table = [
         {

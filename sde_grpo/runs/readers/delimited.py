@@ -15,10 +15,15 @@ from sde_grpo.runs.table import TableBuilder
 
 DELIMITERS = {",": "comma", "\t": "tab", ";": "semicolon"}
 SAMPLE = 20
+METRIC_COLUMNS = ("tag", "metric", "metric_name", "key", "variable")
 
 
 class Delimited:
-    """A table whose cells are parted by commas, tabs or semicolons, whichever the header line has most of."""
+    """A table whose cells are parted by commas, tabs or semicolons, whichever the header line has most of.
+
+    A table with the columns step, metric (or tag, key, variable) and value has one row per step and metric: each
+    metric becomes a column.
+    """
 
     format = "CSV or TSV"
 
@@ -48,6 +53,7 @@ def _rows(
     records: Iterator[tuple[int, list[str]]], header: list[str], delimiter: str, source: str, builder: TableBuilder
 ) -> Log:
     kept = [(place, name) for place, name in enumerate(header) if builder.keeps(name)]
+    tall = _tall(header)
     short: tuple[int, int] | None = None
     for number, record in records:
         if short is not None or len(record) > len(header):
@@ -58,6 +64,9 @@ def _rows(
             )
         if len(record) < len(header):
             short = number, len(record)
+        elif tall is not None:
+            beside = {header[place]: cell for place, cell in enumerate(record) if place not in tall}
+            builder.add(number, {**beside, record[tall[0]]: record[tall[1]]})
         elif len(builder):
             builder.add(number, {name: record[place] for place, name in kept})
         else:
@@ -73,6 +82,15 @@ def _rows(
     require(len(builder) > 0, f"{source} has a header line but no rows; has the run logged anything yet?")
     name = "TSV" if delimiter == "\t" else "CSV"
     return Log(builder.table(), "line", format=name, warnings=tuple(warnings))
+
+
+def _tall(header: list[str]) -> tuple[int, int] | None:
+    """The places of the names and of the values in a table with one row per step *and metric*, or None."""
+    lower = [name.lower() for name in header]
+    names = [place for place, name in enumerate(lower) if name in METRIC_COLUMNS]
+    if len(names) != 1 or "value" not in lower or not any("step" in name for name in lower):
+        return None
+    return names[0], lower.index("value")
 
 
 def _delimiter(text: str) -> str:

@@ -33,8 +33,9 @@ class JsonLines:
         builder = TableBuilder(wanted)
         warnings: list[str] = []
         for batch in _batches(source, warnings):
-            if all(len(row) == 2 and type(row.get("data")) is dict for row in batch.rows):  # verl's file logger
-                builder.extend(batch.numbers, [{"step": row.get("step"), **row["data"]} for row in batch.rows])
+            if any(map(_is_wrapped, batch.rows)):
+                rows = [{"step": row.get("step"), **row["data"]} if _is_wrapped(row) else row for row in batch.rows]
+                builder.extend(batch.numbers, rows)
             elif not batch.may_hold_lists:
                 builder.extend(batch.numbers, batch.rows)
             else:
@@ -47,6 +48,11 @@ def objects(source: Source, warnings: list[str]) -> Iterator[tuple[int, dict[str
     """The numbered objects of a JSON Lines file; raises `InputError` for a line that is none."""
     for batch in _batches(source, warnings):
         yield from zip(batch.numbers, batch.rows, strict=True)
+
+
+def _is_wrapped(row: dict[str, Any]) -> bool:
+    """Whether this is a row of verl's file logger, ``{"step": 1, "data": {...}}``."""
+    return len(row) == 2 and type(row.get("data")) is dict
 
 
 def _add(builder: TableBuilder, number: int, row: dict[str, Any]) -> None:

@@ -65,6 +65,11 @@ def _averaged(evidence: Evidence, found: Found) -> None:
         )
         return
     stated = evidence.log.logging_steps or evidence.facts.get("logging_steps")
+    if stated and stated > 1 and (run.times != run.steps).any():
+        found.warnings.append(
+            f"Each row covers {stated:g} steps (logging_steps), of which one at most sampled a batch: its value is "
+            "placed at the middle of its window."
+        )
     if stated or known.rows_averaged is not None or evidence.choice.kind in HELD_OUT_KINDS or len(run.steps) < 3:
         return
     role = role_of(run.reward_column)

@@ -78,7 +78,7 @@ def test_a_refused_log_says_why_and_is_fitted_only_when_forced(tmp_path, monkeyp
     assert "Next: sde-grpo fit" not in said
     refused = invoke("fit", path)
     assert refused.exit_code == 2
-    assert "add --anyway" in words(refused.stderr)
+    assert "a fit needs --anyway" in words(refused.stderr)
 
     class Fitted(Exception):
         pass

@@ -49,7 +49,7 @@ def test_raw_noise_is_not_taken_for_smoothed(tmp_path, seed):
 @pytest.mark.parametrize("smooth", [lambda y: averaged(y, 0.8), lambda y: averaged(y, 0.95), lambda y: moving(y, 5)])
 def test_smoothed_curves_are_refused_unless_forced(tmp_path, seed, smooth):
     path = write_csv(tmp_path / "log.csv", table_of(smooth(noisy(seed=seed))))
-    with pytest.raises(NothingToFitError, match=r"look smoothed: .*destroys the noise.*add --anyway"):
+    with pytest.raises(NothingToFitError, match=r"look smoothed: .*destroys the noise.*a fit needs --anyway"):
         read_run(path)
     assert len(read_run(path, anyway=True).reward) > 190
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from sde_grpo.runs.table import Vector
 from sde_grpo.runs.traps.evidence import Evidence, Found
-from sde_grpo.runs.traps.noise import forward_filled, heavy_tails, smoothed
+from sde_grpo.runs.traps.noise import FEWEST_TO_REFUSE, forward_filled, heavy_tails, smoothed
 from sde_grpo.runs.traps.rows import row_traps
 from sde_grpo.runs.traps.trl import trl_traps
 
@@ -19,9 +19,10 @@ def find_traps(evidence: Evidence) -> Found:
     filled = forward_filled(evidence.run.reward)
     tails = heavy_tails(evidence.run, _extremes(evidence, "reward_max"), _extremes(evidence, "reward_min"))
     found.warnings += [sentence for sentence in (filled, tails) if sentence is not None]
-    refusal = smoothed(evidence.run)
-    if refusal is not None:
-        found.refusals.append(refusal)
+    smooth = smoothed(evidence.run)
+    if smooth is not None:
+        sure = len(evidence.run.reward) >= FEWEST_TO_REFUSE or "named as smoothed" in smooth
+        (found.refusals if sure else found.warnings).append(smooth)
     row_traps(evidence, found)
     trl_traps(evidence, found)
     return found

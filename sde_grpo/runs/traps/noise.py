@@ -11,9 +11,8 @@ from sde_grpo.runs.run import Run
 from sde_grpo.runs.table import Vector
 
 MOSTLY = 0.5
-FEWEST_POINTS = 40
-LEAST_EXCESS = 0.17
-SPREAD_OF_EXCESS = 2.5
+FEWEST_POINTS = 30
+FEWEST_TO_REFUSE = 60
 FEWEST_FOR_TAILS = 60
 OUTLIER = 6.0
 SMOOTH_NAME = re.compile(
@@ -33,33 +32,42 @@ def forward_filled(reward: Vector) -> str | None:
 
 
 def smoothed(run: Run) -> str | None:
-    """A refusal where the rewards were smoothed, by the column's name or by their noise.
+    """A sentence where the rewards were smoothed, by the column's name or by their noise.
 
-    The noise of sampled batches is independent from step to step, so that neighbouring differences of the rewards
-    have correlation -1/2 (a slow trend hardly matters). Exponential smoothing with weight a moves it to -(1 - a)/2,
-    a window of w values to 0. Where N, the number of completions, is known or shown by the grid of 1/N that the
-    rewards lie on, those whose noise has at least half the variance of N coin flips are as they were sampled.
+    The noise of sampled batches is independent from step to step, so that neighbouring first differences of the
+    rewards have correlation -1/2, and second differences, in which a trend hardly counts, -2/3. Exponential smoothing
+    with weight a moves the first to -(1 - a)/2, a window of w values to 0. Where N, the number of completions, is known
+    or shown by the grid of 1/N that the rewards lie on, those whose noise has at least half the variance of N coin
+    flips are as they were sampled.
     """
     if SMOOTH_NAME.search(run.reward_column.lower()):
         return (
             f"The column {run.reward_column} is named as smoothed. {_WHY_NOT} Name the raw column with --reward-column."
         )
-    reward = run.reward
-    if len(reward) < FEWEST_POINTS or forward_filled(reward) is not None:
+    count = len(run.reward)
+    if count < FEWEST_POINTS or forward_filled(run.reward) is not None or _at_least_coin_flips(run):
         return None
-    step = np.diff(reward)
-    size = 1.4826 * float(np.median(np.abs(step - np.median(step))))
-    if size == 0 or _at_least_coin_flips(run):
+    first, second = (_neighbours(np.diff(run.reward, order)) for order in (1, 2))
+    if first is None or second is None:
         return None
-    step = np.clip(step, -3 * size, 3 * size)
-    step = step - np.median(step)
-    correlation = float((step[1:] * step[:-1]).sum() / (step * step).sum())
-    if correlation <= -0.5 + max(LEAST_EXCESS, SPREAD_OF_EXCESS / np.sqrt(len(reward))):
+    # A value that averages batches has less of their noise, beside which the wander of the reward shows.
+    least = 0.17 if (run.configuration.rows_averaged or 1) == 1 else 0.3
+    if first <= -1 / 2 + max(least, 2.5 / np.sqrt(count)) or second <= -2 / 3 + max(0.05, 1 / np.sqrt(count)):
         return None
     return (
-        f"The rewards look smoothed: neighbouring differences have correlation {correlation:.2f}, where the noise of "
-        f"sampled batches gives -0.5. {_WHY_NOT} Export the raw values; if these are raw, add --anyway."
+        f"The rewards look smoothed: neighbouring differences have correlation {first:.2f}, where the noise of "
+        f"sampled batches gives -0.5. {_WHY_NOT} Export the raw values; if these are raw, a fit needs --anyway."
     )
+
+
+def _neighbours(steps: Vector) -> float | None:
+    """The correlation of neighbouring values about their median, far ones drawn in; None where most are equal."""
+    steps = steps - np.median(steps)
+    size = 1.4826 * float(np.median(np.abs(steps)))
+    if size == 0:
+        return None
+    steps = np.clip(steps, -3 * size, 3 * size)
+    return float((steps[1:] * steps[:-1]).sum() / (steps * steps).sum())
 
 
 def heavy_tails(run: Run, row_max: Vector, row_min: Vector) -> str | None:

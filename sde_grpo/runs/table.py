@@ -154,13 +154,17 @@ class _Growing:
         self.text_codes.append(self.words.setdefault(word, len(self.words)))
 
     def column(self, count: int) -> Column:
-        numbers, present = np.full(count, nan), np.zeros(count, bool)
-        codes = np.full(count, -1, np.int32)
         at = np.frombuffer(self.at, dtype=np.uint32)
         values = np.frombuffer(self.numbers)
-        numbers[at] = np.where(np.isfinite(values), values, nan)
-        present[at] = True
+        values = values if np.isfinite(values).all() else np.where(np.isfinite(values), values, nan)
+        if np.array_equal(at, np.arange(count)):
+            numbers, present = values, np.broadcast_to(np.True_, count)
+        else:
+            numbers, present = np.full(count, nan), np.zeros(count, bool)
+            numbers[at], present[at] = values, True
+        codes = np.broadcast_to(np.int32(-1), count)  # of no size
         if self.text_at:
+            codes = np.full(count, -1, np.int32)
             codes[np.frombuffer(self.text_at, dtype=np.uint32)] = np.frombuffer(self.text_codes, dtype=np.uint32)
         return Column(numbers, present, codes, tuple(self.words))
 
@@ -208,10 +212,14 @@ class TableBuilder:
         self._flush()
 
     def table(self) -> Table:
-        """The rows so far."""
+        """All rows. The builder is empty afterwards, for a column is freed as soon as it is filled."""
         self._flush()
-        count = len(self._numbers)
-        columns = {name: growing.column(count) for name, growing in self._columns.items() if growing.at}
+        count, columns = len(self._numbers), {}
+        self._layouts.clear()
+        for name in list(self._columns):
+            growing = self._columns.pop(name)
+            if growing.at:
+                columns[name] = growing.column(count)
         return Table(np.array(self._numbers, dtype=np.int64), columns, dict(self._names))
 
     def _flush(self) -> None:

@@ -59,8 +59,11 @@ def choose(
         present = [name for name in held_out if (table[name].filled & kind.rows).any()]
         warnings.append(f"Only {present[0]} was found: this is the held-out curve, not the training reward.")
     reward = present[0]
-    if len(present) > 1:
-        warnings.append(_several(table, kind.rows, present))
+    others = _others(table, kind.rows, present)
+    if others:
+        warnings.append(
+            f"The reward is read from {safe(reward)}; {listed(others)} could also be meant (--reward-column)."
+        )
     if kind.held_out:
         warnings.append(
             f"Only rows of kind {kind.name} hold {safe(reward)}: this is the held-out curve, not the training reward."
@@ -83,14 +86,12 @@ def training_rows(table: Table, kinds: Sequence[Kind], choice: Choice) -> Mask:
     return rows & ~held_out_rows(table, choice.reward)
 
 
-def _several(table: Table, rows: Mask, present: list[str]) -> str:
+def _others(table: Table, rows: Mask, present: list[str]) -> list[str]:
+    """The further candidates that hold other values than the first."""
     taken, *others = present
     here = rows & table[taken].present
-    agree = all(
-        np.array_equal(table[other].numbers[here], table[taken].numbers[here], equal_nan=True) for other in others
-    )
-    same = " They hold the same values." if agree else ""
-    return f"The reward is read from {safe(taken)}; {listed(others)} could also be meant (--reward-column).{same}"
+    values = table[taken].numbers[here]
+    return [name for name in others if not np.array_equal(table[name].numbers[here], values, equal_nan=True)]
 
 
 def _no_reward(table: Table, source: str, given: str | None) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sde_grpo.runs.columns import Choice
-from sde_grpo.runs.configuration import COUNTS, WORDS, Configuration
+from sde_grpo.runs.configuration import COUNTS, WORDS, Configuration, StepUnit
 from sde_grpo.runs.frameworks import Stated
 from sde_grpo.runs.readers.base import Log
 from sde_grpo.runs.roles import SETTING_COLUMNS, plain
@@ -17,6 +17,16 @@ from sde_grpo.runs.source import safe
 from sde_grpo.runs.table import Mask, Table, Vector
 
 SAME_RATE = 1e-6
+# The columns by which a trainer is known, and what its steps count.
+_SIGNS: tuple[tuple[str, tuple[str, ...], StepUnit], ...] = (
+    ("verl", ("critic_", "training_global_step"), "rollout"),
+    ("TRL", ("rewards_", "frac_reward_zero_std", "completions_"), "optimizer"),
+    ("tinker", ("env_all_",), "rollout"),
+    ("prime-rl", ("agg_all_", "agg_effective_"), "rollout"),
+    ("OpenRLHF", ("rollout_reward_mean", "rollout_response_length"), "rollout"),
+    ("open-instruct", ("scores", "batch_filtered_prompts"), "rollout"),
+    ("EasyR1", ("reward_overall",), "rollout"),
+)
 
 
 @dataclass
@@ -74,8 +84,12 @@ def from_log(log: Log, choice: Choice, table: Table, rows: Mask) -> Settings:
         settings.add("step_unit", "optimizer", f"log ({safe(choice.step)} column)")
     elif choice.step is not None and plain(choice.step) in ("grpo_step", "rollout_step"):
         settings.add("step_unit", "rollout", f"log ({safe(choice.step)} column)")
-    elif any(plain(name).startswith(("critic_", "training_global_step")) for name in table.columns):
-        settings.add("step_unit", "rollout", "log (verl columns, one row a rollout batch)")
+    else:
+        for trainer, starts, unit in _SIGNS:
+            if any(plain(name).startswith(starts) for name in table.columns):
+                counted = "one row a rollout batch" if unit == "rollout" else "its steps are optimizer steps"
+                settings.add("step_unit", unit, f"log ({trainer} columns, {counted})")
+                break
     return settings
 
 

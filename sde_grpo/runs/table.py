@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from math import nan
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -126,19 +127,18 @@ class _Growing:
         self.text_codes = array("I")
         self.words: dict[str, int] = {}
 
-    def extend(self, rows: Sequence[int], cells: Sequence[Any], kinds: set[type]) -> None:
+    def extend(self, rows: array[int], cells: Sequence[Any], kinds: set[type]) -> None:
         """The cells of these rows; `kinds` are their types. Numbers and their texts are taken all at once."""
         self.at.extend(rows)
-        before = len(self.numbers)
         try:
             if kinds <= {float, int}:
-                self.numbers.extend(cells)
+                self.numbers.extend(array("d", cells))
                 return
             if kinds == {str} and "_" not in "".join(cells):  # float() would read 1_000
-                self.numbers.extend(map(float, cells))
+                self.numbers.extend(array("d", list(map(float, cells))))
                 return
         except (ValueError, OverflowError):
-            del self.numbers[before:]
+            pass
         for row, cell in zip(rows, cells, strict=True):
             try:
                 value = number(cell)
@@ -236,19 +236,17 @@ class TableBuilder:
         """The cells of `parts`, which stand in these rows, below the name `above`."""
         layouts = list(map(tuple, parts))
         for layout in dict.fromkeys(layouts):
-            at, alike = rows, parts
+            at, alike = array("I", rows), parts
             if layouts.count(layout) < len(parts):
-                chosen = [place for place, other in enumerate(layouts) if other == layout]
-                at, alike = [rows[place] for place in chosen], [parts[place] for place in chosen]
+                at, alike = _chosen([other == layout for other in layouts], rows, parts)
             for entry in self._entries(above, layout, alike[0]):
                 cells = list(map(entry.pick, alike))
                 kinds = set(map(type, cells))
                 if dict in kinds and depth < DEEPEST:
-                    inner = [place for place, cell in enumerate(cells) if type(cell) is dict]
-                    self._fill(f"{entry.name}/", [at[k] for k in inner], [cells[k] for k in inner], depth + 1)
-                    outer = [place for place, cell in enumerate(cells) if type(cell) is not dict]
-                    if entry.column is not None and outer:
-                        entry.column.extend([at[k] for k in outer], [cells[k] for k in outer], kinds)
+                    nested = [type(cell) is dict for cell in cells]
+                    self._fill(f"{entry.name}/", *_chosen(nested, at, cells), depth + 1)
+                    if entry.column is not None and len(kinds) > 1:
+                        entry.column.extend(*_chosen([not inner for inner in nested], at, cells), kinds - {dict})
                 elif entry.column is not None:
                     entry.column.extend(at, cells, kinds)
 
@@ -278,6 +276,10 @@ def table_of(rows: Iterable[tuple[int, Mapping[str, Any]]], wanted: Collection[s
     for number_, cells in rows:
         builder.add(number_, cells)
     return builder.table()
+
+
+def _chosen(which: Sequence[bool], rows: Sequence[int], parts: Sequence[Any]) -> tuple[array[int], list[Any]]:
+    return array("I", compress(rows, which)), list(compress(parts, which))
 
 
 def _is_number(cell: Any) -> bool:

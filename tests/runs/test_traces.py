@@ -123,7 +123,7 @@ ONE_RUN = [
         0.187,
         0.965,
         VERL,
-        ["critic_score_mean", TAILS, PASSES],
+        [TAILS, PASSES],
     ),
     (
         "verl-babyai-resumed/training_metrics_grpo_base.csv",

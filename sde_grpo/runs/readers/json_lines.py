@@ -33,7 +33,7 @@ class JsonLines:
         builder = TableBuilder(wanted)
         warnings: list[str] = []
         for batch in _batches(source, warnings):
-            if any(map(_is_wrapped, batch.rows)):
+            if 2 in map(len, batch.rows) and any(map(_is_wrapped, batch.rows)):
                 rows = [{"step": row.get("step"), **row["data"]} if _is_wrapped(row) else row for row in batch.rows]
                 builder.extend(batch.numbers, rows)
             elif not batch.may_hold_lists:

@@ -122,7 +122,9 @@ def _epochs(evidence: Evidence, found: Found) -> None:
 
 
 def _schedule(evidence: Evidence, found: Found) -> None:
-    if "schedule" in evidence.facts and not any("learning rate varies" in w for w in evidence.run.warnings):
+    run = evidence.run
+    said = run.configuration.learning_rate is not None or any("learning rate varies" in w for w in run.warnings)
+    if "schedule" in evidence.facts and not said:
         found.warnings.append(
             f"The learning rate follows a schedule ({evidence.facts['schedule']}), so a plateau may be the schedule's. "
             "It is not used, for the model wants a constant one."

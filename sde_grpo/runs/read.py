@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +16,9 @@ from sde_grpo.runs.cells import listed
 from sde_grpo.runs.configuration import NOTHING_KNOWN, Configuration
 from sde_grpo.runs.discover import find_logs
 from sde_grpo.runs.frameworks import translate
+from sde_grpo.runs.further_series import one_series
 from sde_grpo.runs.readers import Log, read_log
-from sde_grpo.runs.restarts import find_restarts
+from sde_grpo.runs.restarts import NO_RESTARTS, find_restarts
 from sde_grpo.runs.rows import select_rows
 from sde_grpo.runs.run import Run
 from sde_grpo.runs.settings import Settings, averaging_window
@@ -103,12 +105,30 @@ def read_with_log(
         except InputError:
             if len(parts) == 1:
                 raise
+    if len(runs) == 1:
+        runs = [_with_group_statistics(runs[0], path)]
     if runs and len(runs) < len(parts):
         left_out = f"{len(parts) - len(runs)} of the {len(parts)} runs in this file hold no reward and were left out."
         runs[0] = with_findings(runs[0], [left_out], [])
     if not runs:
         raise NothingToFitError(f"{source}: none of its {len(parts)} runs holds a finite reward; name another column.")
     return log, runs
+
+
+def _with_group_statistics(run: Run, path: Path) -> Run:
+    """The spread within groups, from the completions that TRL wrote beside its log; as it is without any."""
+    folder = path.parent / "completions"
+    if "within_group_std" in run.series or path.is_dir() or not folder.is_dir() or folder.is_symlink():
+        return run
+    try:
+        table = read_log(folder).table
+    except InputError:
+        return run
+    if "step" not in table:
+        return run
+    rows = np.ones(len(table), bool)
+    series = one_series(table, rows, table["step"].numbers, NO_RESTARTS, ("within_group_std",))
+    return run if series is None else replace(run, series={**run.series, "within_group_std": series})
 
 
 def _one_log(path: Path) -> Path:

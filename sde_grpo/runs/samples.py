@@ -50,6 +50,7 @@ class Samples:
         for number, (step, groups) in enumerate(self._steps.items(), start=1):
             builder.add(number, _row(step, groups))
         warnings = list(about.pop("warnings", ()))
+        about.setdefault("logging_steps", 1.0)  # a row is one batch, whatever the trainer's log averages
         if self.missing:
             warnings.append(f"{self.missing} completions without a reward were left out.")
         return Log(builder.table(), "step", warnings=tuple(warnings), **about)

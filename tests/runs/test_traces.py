@@ -423,3 +423,14 @@ def test_every_long_trace_is_refused_once_it_is_smoothed(tmp_path, weight, misse
         if not any("look smoothed" in sentence for sentence in again.refusals):
             passed.append(name)
     assert len(passed) <= missed, passed
+
+
+def test_group_statistics_from_the_completions_beside_the_log():
+    (run,) = read_runs(present("trl-tiny/f-completions/trainer_state.json"))
+    spread = run.series["within_group_std"]
+    np.testing.assert_array_equal(spread.steps, run.steps)
+    assert (spread.values > 0.05).all()
+    assert (spread.values < 0.5).all()
+    (alone,) = read_runs(present("trl-tiny/f-completions/completions"))
+    assert (alone.configuration.group_size, alone.configuration.prompts_per_step) == (8, 16)
+    assert alone.configuration.rows_averaged is None  # the file holds the last batch alone

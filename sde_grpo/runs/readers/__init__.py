@@ -35,8 +35,9 @@ READERS: tuple[Reader, ...] = (
     Delimited(),
 )
 ACCEPTED = (
-    "trainer_state.json and console output (TRL, unsloth, ms-swift), logs of verl, EasyR1, OpenRLHF, NeMo-RL, prime-rl "
-    "and tinker, JSON, JSON Lines, CSV or TSV with a header line, and any of these gzipped"
+    "trainer_state.json and console output (TRL, unsloth, ms-swift), TensorBoard events, logs of verl, EasyR1, "
+    "OpenRLHF, NeMo-RL, prime-rl, open-instruct and tinker, W&B and MLflow runs, JSON, JSON Lines, Parquet, CSV or TSV "
+    "with a header line, and any of these gzipped"
 )
 
 __all__ = ["READERS", "Log", "RawConfig", "Reader", "read_log"]

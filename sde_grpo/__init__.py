@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sde_grpo.model import build_design, trace_model
     from sde_grpo.oscillator import Oscillator, UpdateRule, reduce_update
     from sde_grpo.plots import plot_bands, plot_checks, plot_stability
-    from sde_grpo.runs import Configuration, Run, read_run, run_from_arrays
+    from sde_grpo.runs import Configuration, Run, read_run, read_runs, run_from_arrays
     from sde_grpo.stability import StabilityReport, assess_stability
 
 _HOME = {
@@ -34,6 +34,7 @@ _HOME = {
     "plot_checks": "plots",
     "plot_stability": "plots",
     "read_run": "runs",
+    "read_runs": "runs",
     "reduce_update": "oscillator",
     "run_from_arrays": "runs",
     "trace_model": "model",
@@ -57,6 +58,7 @@ __all__ = [
     "plot_checks",
     "plot_stability",
     "read_run",
+    "read_runs",
     "reduce_update",
     "run_from_arrays",
     "trace_model",

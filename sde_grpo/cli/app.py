@@ -6,6 +6,7 @@ import typer
 
 from sde_grpo.cli.check import check
 from sde_grpo.cli.fit import fit
+from sde_grpo.cli.inspect import inspect
 from sde_grpo.cli.simulate import simulate
 from sde_grpo.cli.stability import stability
 
@@ -16,5 +17,5 @@ app = typer.Typer(
     "describes it.",
 )
 
-for command in (fit, check, stability, simulate):
+for command in (inspect, fit, check, stability, simulate):
     app.command()(command)

@@ -68,6 +68,7 @@ def fit(
     reward_column: o.RewardColumn = None,
     step_column: o.StepColumn = None,
     select: o.Select = None,
+    anyway: o.Anyway = False,
 ) -> None:
     """Fit reward traces: plateau, time scale, whether they still rise, and whether the model describes them."""
     settings = {
@@ -81,7 +82,7 @@ def fit(
         "kl_weight": kl_weight,
         "reward_range": reward_range,
     }
-    columns = {"reward_column": reward_column, "step_column": step_column, "select": select}
+    columns = {"reward_column": reward_column, "step_column": step_column, "select": select, "anyway": anyway}
     choices: dict[str, Any] = {
         "link": None if link is None else link.value,
         "dynamics": None if dynamics is None else dynamics.value,
@@ -138,9 +139,11 @@ def _fit_many(
         results = fit_many(
             logs,
             out,
-            lambda log: fit_run(o.load_run(log, settings, dict(columns), config), **choices),
+            lambda log: o.load_runs(log, settings, columns, config),
+            lambda run: fit_run(run, **choices),
             settings | columns | choices | {"config": written},
             force=force,
+            anyway=columns["anyway"],
             console=Console(stderr=json),
         )
         if json:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,9 @@ from tqdm import tqdm
 from sde_grpo.cli.output import span, write_results
 from sde_grpo.errors import InputError, require
 from sde_grpo.fit import Fit
+from sde_grpo.fit.record import run_to_dict
+from sde_grpo.runs import Run
+from sde_grpo.runs.source import safe_cell
 
 _FIELDS: tuple[str, ...] = (
     "log",
@@ -44,13 +48,10 @@ def folder_names(logs: list[Path]) -> list[str]:
     raise InputError(f"{clash} would share one folder. Give every log once, under names that differ.")
 
 
-def request_of(log: Path, settings: Mapping[str, Any]) -> str:
-    """A digest of the log's bytes and of every option: the same request gives the same fit."""
-    digest = hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode())
-    with log.open("rb") as file:
-        for block in iter(lambda: file.read(1 << 20), b""):
-            digest.update(block)
-    return digest.hexdigest()
+def request_of(run: Run, settings: Mapping[str, Any]) -> str:
+    """A digest of the run and of every option: the same request gives the same fit."""
+    content = json.dumps([settings, run_to_dict(run)], sort_keys=True, default=str)
+    return hashlib.sha256(content.encode()).hexdigest()
 
 
 def _finished(folder: Path, request: str, force: bool) -> dict[str, Any] | None:
@@ -72,40 +73,39 @@ def _finished(folder: Path, request: str, force: bool) -> dict[str, Any] | None:
 def fit_many(
     logs: list[Path],
     out: Path,
-    fit_one: Callable[[Path], Fit],
+    load: Callable[[Path], list[Run]],
+    fit_one: Callable[[Run], Fit],
     settings: Mapping[str, Any],
     *,
     force: bool,
+    anyway: bool,
     console: Console,
 ) -> dict[str, Any]:
-    """Fit every log into a folder of `out`, one after the other, and table them in `out`/runs.csv.
+    """Fit every run of every log into a folder of `out`, one after the other, and table them in `out`/runs.csv.
 
     A folder appears whole or not at all, so a call that was killed is finished by repeating it: what is there of the
-    same log and options is kept. Returns the summaries by folder, with the reason in place of one that was refused.
+    same run and options is kept. Returns the summaries by folder, with the reason in place of one that was refused.
     Raises `InputError` where none could be fitted, or a folder holds another fit.
     """
-    names = folder_names(logs)
     results: dict[str, Any] = {}
     rows: list[dict[str, Any]] = []
-    bar = tqdm(list(zip(logs, names, strict=True)), desc="logs", unit="log", leave=False)
-    for log, name in bar:
+    for log, name, run in _runs_of(logs, load, results, rows):
         try:
-            require(log.is_file(), f"{log} does not exist or is no file. Give the log of a run.")
-            request = request_of(log, settings)
+            require(anyway or not run.refusals, f"{run.source}: {' '.join(run.refusals)}")
+            request = request_of(run, settings)
             kept = _finished(out / name, request, force)
             summary, status = kept or {}, "kept"
             if kept is None:
-                fitted = fit_one(log)
+                fitted = fit_one(run)
                 summary, status = {**fitted.summary(), "request": request}, "fitted"
                 write_results(out / name, fitted, summary)
         except InputError as error:
-            results[name] = {"refused": str(error)}
-            rows.append({"log": log, "folder": "", "status": f"refused: {error}"})
+            _refuse(log, name, error, results, rows)
             continue
         results[name] = summary
         plateau = summary["forecast"]["plateau"]
         rows.append(
-            {"log": log, "folder": name, "status": status}
+            {"log": safe_cell(str(log)), "folder": safe_cell(name), "status": status}
             | {f"plateau_{q}": plateau[q] for q in ("q05", "q50", "q95")}
             | {"p_still_rising": summary["forecast"]["p_still_rising"], "converged": summary["sampler"]["converged"]}
         )
@@ -117,6 +117,29 @@ def fit_many(
         writer.writeheader()
         writer.writerows(rows)
     return results
+
+
+def _runs_of(
+    logs: list[Path], load: Callable[[Path], list[Run]], results: dict[str, Any], rows: list[dict[str, Any]]
+) -> Iterator[tuple[Path, str, Run]]:
+    """Each run with its log and the name of its folder; a log that cannot be read is refused."""
+    for log, name in tqdm(list(zip(logs, folder_names(logs), strict=True)), desc="logs", unit="log", leave=False):
+        try:
+            runs = load(log)
+        except InputError as error:
+            _refuse(log, name, error, results, rows)
+            continue
+        for run in runs:
+            yield log, f"{name}-{_slug(run.label)}" if run.label else name, run
+
+
+def _slug(label: str) -> str:
+    return re.sub(r"[^\w.=+-]+", "_", label)[:120].strip(".")
+
+
+def _refuse(log: Path, name: str, error: InputError, results: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+    results[name] = {"refused": str(error)}
+    rows.append({"log": safe_cell(str(log)), "folder": "", "status": f"refused: {error}"})
 
 
 def _report(console: Console, rows: list[dict[str, Any]], results: dict[str, Any]) -> None:

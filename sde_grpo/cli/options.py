@@ -31,7 +31,9 @@ _COLUMNS = "The log"
 Logs = Annotated[
     list[Path],
     typer.Argument(
-        metavar="LOG...", help="The logs: trainer_state.json, JSONL, JSON list, CSV or TSV.", show_default=False
+        metavar="LOG...",
+        help="What the trainer left: see `sde-grpo inspect LOG` for how it is read.",
+        show_default=False,
     ),
 ]
 GroupSize = Annotated[int | None, typer.Option(help="Completions per prompt, G.", rich_help_panel=_RUN)]
@@ -55,19 +57,43 @@ Select = Annotated[
         help="Keep the rows where a column has a value; repeatable.", metavar="NAME=VALUE", rich_help_panel=_COLUMNS
     ),
 ]
+Anyway = Annotated[
+    bool,
+    typer.Option("--anyway", help="Fit even what is refused, such as a smoothed curve.", rich_help_panel=_COLUMNS),
+]
 
 
 def load_run(log: Path, options: dict[str, Any], columns: dict[str, Any], config: Path | None) -> Run:
     """The run of a command: the log, then the TOML file, then the options, the later winning."""
+    from sde_grpo.runs import read_run
+
+    return read_run(log, **_chosen(options, columns, config))
+
+
+def load_runs(log: Path, options: dict[str, Any], columns: dict[str, Any], config: Path | None) -> list[Run]:
+    """All runs of a log, read in the same way; what forbids a fit stands in their refusals."""
+    from sde_grpo.runs import read_runs
+
+    return read_runs(log, **_chosen(options, {k: v for k, v in columns.items() if k != "anyway"}, config))
+
+
+def selection(items: list[str] | None) -> dict[str, str]:
+    """Column -> value of ``--select``."""
     from sde_grpo.errors import require
-    from sde_grpo.runs import Configuration, read_run
 
     select: dict[str, str] = {}
-    for item in columns.pop("select") or []:
+    for item in items or []:
         name, separator, value = item.partition("=")
         require(bool(separator and name), f"--select is {item!r}; it must read NAME=VALUE, for example seed=42.")
         select[name] = value
+    return select
+
+
+def _chosen(options: dict[str, Any], columns: dict[str, Any], config: Path | None) -> dict[str, Any]:
+    from sde_grpo.runs import Configuration
+
     known: dict[str, Any] = {
         name: str(v) if isinstance(v, StrEnum) else v for name, v in options.items() if v is not None
     }
-    return read_run(log, options=Configuration(**known), config_file=config, select=select, **columns)
+    select = selection(columns["select"])
+    return {**columns, "select": select, "options": Configuration(**known), "config_file": config}

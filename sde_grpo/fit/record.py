@@ -21,6 +21,10 @@ def run_to_dict(run: Run) -> dict[str, Any]:
         "provenance": dict(run.provenance),
         "series": {n: [s.steps.tolist(), s.values.tolist()] for n, s in run.series.items()},
         "warnings": list(run.warnings),
+        "refusals": list(run.refusals),
+        "format": run.format,
+        "key": dict(run.key),
+        "restarts": run.restarts,
     }
 
 
@@ -35,5 +39,9 @@ def run_from_dict(record: dict[str, Any]) -> Run:
         provenance=record["provenance"],
         series=series,
         warnings=tuple(record["warnings"]),
+        refusals=tuple(record.get("refusals", ())),  # fits written before these were kept lack them
+        format=record.get("format", ""),
+        key=record.get("key", {}),
+        restarts=record.get("restarts", 0),
         **arrays,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sde_grpo.runs.configuration import Configuration
-from sde_grpo.runs.read import read_run, run_from_arrays
+from sde_grpo.runs.read import read_run, read_runs, run_from_arrays
 from sde_grpo.runs.run import Run, Series
 
-__all__ = ["Configuration", "Run", "Series", "read_run", "run_from_arrays"]
+__all__ = ["Configuration", "Run", "Series", "read_run", "read_runs", "run_from_arrays"]

@@ -2,59 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sde_grpo.errors import NothingToFitError
-from sde_grpo.runs.checks import forward_filled, require_range, require_trajectory
-from sde_grpo.runs.restarts import Restart, average_repeats, describe, is_lost
+from sde_grpo.runs.checks import no_trajectory, require_range
+from sde_grpo.runs.restarts import Restarts, average_repeats, describe
 from sde_grpo.runs.run import Run, Series
 from sde_grpo.runs.settings import Settings, warn_of_unit
+from sde_grpo.runs.source import safe
+from sde_grpo.runs.table import Places, Vector
 
-Vector = NDArray[np.float64]
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Logged:
-    """Rewards in the order of the file: row number, step, and value (None where it is missing)."""
+    """Rewards in the order of the file, each of shape (n,): row number, step, and value (NaN where it is missing)."""
 
-    numbers: Sequence[int]
-    steps: Sequence[float]
-    rewards: Sequence[float | None]
+    numbers: Places
+    steps: Vector
+    rewards: Vector
     reward_column: str
 
 
 def assemble(
     source: str,
     logged: Logged,
-    restarts: Sequence[Restart],
+    restarts: Restarts,
     settings: Settings,
     window: float | None,
-    row_steps: Sequence[float],
+    row_steps: Vector,
     series: Mapping[str, Series],
 ) -> Run:
-    """Clean the rewards, place them in time, check that they can be fitted, and put the run together.
+    """Clean the rewards, place them in time, and put the run together; what forbids a fit becomes a refusal.
 
     `window` is the number of steps that one logged value averages over, None where each belongs to its own step;
     `row_steps` are the steps of all training rows, with a reward or without.
 
-    Raises `NothingToFitError` and `InputError`.
+    Raises `NothingToFitError` where no reward is left, and `InputError` for one outside a declared range.
     """
     steps, reward, cleaning = _clean(source, logged, restarts)
-    require_trajectory(source, reward)
     settings.warnings[:0] = cleaning
     known = settings.configuration
     if known.reward_range is not None:
         require_range(source, steps, reward, *known.reward_range)
     elif reward.min() >= 0 and reward.max() <= 1:
         settings.add("reward_range", (0.0, 1.0), "assumed: all rewards lie in [0, 1]")
-    filled = forward_filled(reward)
-    if filled is not None:
-        settings.warnings.append(filled)
     warn_of_unit(settings)
+    reason = no_trajectory(reward)
     run = Run(
         source=source,
         steps=steps,
@@ -62,13 +58,24 @@ def assemble(
         reward=reward,
         reward_column=logged.reward_column,
         configuration=settings.configuration,
-        provenance=settings.provenance,
+        provenance={name: settings.provenance[name] for name in settings.configuration.known()},
         series=dict(series),
         warnings=tuple(settings.warnings),
+        refusals=() if reason is None else (reason,),
+        restarts=len(restarts),
     )
     for array in (run.steps, run.times, run.reward):
         array.setflags(write=False)
     return run
+
+
+def with_findings(run: Run, warnings: list[str], refusals: list[str]) -> Run:
+    """The run with further sentences, each once."""
+    return replace(
+        run,
+        warnings=tuple(dict.fromkeys((*run.warnings, *warnings))),
+        refusals=tuple(dict.fromkeys((*run.refusals, *refusals))),
+    )
 
 
 def midpoints(steps: Vector, row_steps: Vector, window: float) -> Vector:
@@ -83,25 +90,27 @@ def midpoints(steps: Vector, row_steps: Vector, window: float) -> Vector:
     return steps - (np.clip(steps - previous, 1.0, max(window, 1.0)) - 1.0) / 2.0
 
 
-def _clean(source: str, logged: Logged, restarts: Sequence[Restart]) -> tuple[Vector, Vector, list[str]]:
-    warnings = []
-    rows = list(zip(logged.numbers, logged.steps, logged.rewards, strict=True))
-    kept = [row for row in rows if not is_lost(row[0], row[1], restarts)]
-    if restarts:
-        warnings.append(describe(restarts, len(rows) - len(kept)))
-    pairs = [(step, reward) for _, step, reward in kept if reward is not None]
-    missing = len(kept) - len(pairs)
+def _clean(source: str, logged: Logged, restarts: Restarts) -> tuple[Vector, Vector, list[str]]:
+    lost = restarts.lost(logged.numbers, logged.steps)
+    warnings = describe(restarts, int(lost.sum()))
+    steps, rewards = logged.steps[~lost], logged.rewards[~lost]
+    finite = ~np.isnan(rewards)
+    missing = int((~finite).sum())
     if missing:
         warnings.append(
-            f"{missing} of {len(kept)} rows were dropped: the reward is missing, not a number or infinite "
-            f"(column {logged.reward_column})."
+            f"{missing} of {len(rewards)} rows were dropped: the reward is missing, not a number or infinite "
+            f"(column {safe(logged.reward_column)})."
         )
-    if not pairs:
-        raise NothingToFitError(f"{source}: the column {logged.reward_column} holds no finite reward; choose another.")
-    steps, reward = average_repeats(*np.array(pairs, dtype=float).T)
-    if len(steps) < len(pairs):
+    if not finite.any():
+        raise NothingToFitError(
+            f"{source}: the column {safe(logged.reward_column)} holds no finite reward; choose another."
+        )
+    kept = int(finite.sum())
+    order = np.argsort(steps[finite], kind="stable")
+    steps, reward = average_repeats(steps[finite][order], rewards[finite][order])
+    if len(steps) < kept:
         warnings.append(
-            f"{len(pairs)} rows were averaged to {len(steps)}: consecutive rows with the same step are taken as "
+            f"{kept} rows were averaged to {len(steps)}: consecutive rows with the same step are taken as "
             "micro-batches of it."
         )
     return steps, reward, warnings

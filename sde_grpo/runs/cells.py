@@ -1,21 +1,14 @@
-"""Rows of a log, and the numbers in their cells."""
+"""The number in a cell of a log, and names as a phrase."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from math import isfinite
 from typing import Any
 
+from sde_grpo.runs.source import safe
+
 MISSING_WORDS = frozenset({"", "null", "none", "na", "n/a"})
-
-
-@dataclass(frozen=True)
-class Row:
-    """One row: its `number`, counted as its file counts (lines or entries), and its flat `cells`."""
-
-    number: int
-    cells: Mapping[str, Any]
 
 
 def number(cell: Any) -> float | None:
@@ -39,13 +32,6 @@ def number(cell: Any) -> float | None:
     return value if isfinite(value) else None
 
 
-def step_number(cell: Any) -> float | None:
-    """As `number`; of ``"10/500"`` (step/last step) the first part."""
-    if isinstance(cell, str) and "/" in cell and cell.strip().lower() not in MISSING_WORDS:
-        return number(cell.split("/")[0])
-    return number(cell)
-
-
 def number_or_none(cell: Any) -> float | None:
     """As `number`, and None for a cell that holds no number."""
     try:
@@ -54,23 +40,9 @@ def number_or_none(cell: Any) -> float | None:
         return None
 
 
-def has_value(row: Row, column: str) -> bool:
-    """Whether the row has a cell of that name that is not missing."""
-    cell = row.cells.get(column)
-    try:
-        return number(cell) is not None
-    except ValueError:
-        return True
-
-
-def columns_of(rows: Sequence[Row]) -> list[str]:
-    """All column names, in the order in which they first appear."""
-    return list(dict.fromkeys(column for row in rows for column in row.cells))
-
-
 def listed(names: Sequence[str], most: int = 30) -> str:
-    """The names as one phrase, cut after `most`."""
+    """The names as one phrase, cut after `most`, without anything a terminal would obey."""
     if not names:
         return "none"
     rest = len(names) - most
-    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
+    return ", ".join(safe(name) for name in names[:most]) + (f" and {rest} more" if rest > 0 else "")

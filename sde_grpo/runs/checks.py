@@ -10,31 +10,37 @@ from sde_grpo.errors import InputError, NothingToFitError
 FEWEST_POINTS = 20
 EXCEPTIONS = 2
 RANGE_TOLERANCE = 1e-9
-MOSTLY = 0.5
 
 
-def require_trajectory(source: str, reward: NDArray[np.float64]) -> None:
-    """Raise `NothingToFitError` for a trace that is too short, constant, or constant on all but two steps."""
+def no_trajectory(reward: NDArray[np.float64]) -> str | None:
+    """Why there is nothing to fit: too few points, constant, or constant on all but two steps; None where there is."""
     count = len(reward)
     values, counts = np.unique(reward, return_counts=True)
     if count >= 2 and len(values) == 1:
-        raise NothingToFitError(
-            f"{source}: the reward is {values[0]:.6g} on all {count} steps, so there is no trajectory to fit."
-            f"{_zero(values[0])}"
+        return (
+            f"the reward is {values[0]:.6g} on all {count} steps, so there is no trajectory to fit.{_zero(values[0])}"
         )
     if count < FEWEST_POINTS:
-        raise NothingToFitError(
-            f"{source}: {count} reward {'point' if count == 1 else 'points'}, but at least {FEWEST_POINTS} are needed: "
+        return (
+            f"{count} reward {'point' if count == 1 else 'points'}, but at least {FEWEST_POINTS} are needed: "
             "the model has five or six unknowns, and a fit to fewer points would echo its prior. Log more often, or "
             "train longer."
         )
     usual = values[np.argmax(counts)]
     others = count - int(counts.max())
     if others <= EXCEPTIONS:
-        raise NothingToFitError(
-            f"{source}: the reward is {usual:.6g} on all but {others} of {count} steps, so there is no trajectory to "
+        return (
+            f"the reward is {usual:.6g} on all but {others} of {count} steps, so there is no trajectory to "
             f"fit.{_zero(usual)}"
         )
+    return None
+
+
+def require_trajectory(source: str, reward: NDArray[np.float64]) -> None:
+    """Raise `NothingToFitError` for a trace without a trajectory."""
+    reason = no_trajectory(reward)
+    if reason is not None:
+        raise NothingToFitError(f"{source}: {reason}")
 
 
 def require_range(
@@ -48,17 +54,6 @@ def require_range(
             f"{source}: the reward at step {steps[first]:g} is {reward[first]:.10g}, outside the given reward range "
             f"[{low:g}, {high:g}] ({len(outside)} of {len(reward)} values are). Correct --reward-range or leave it out."
         )
-
-
-def forward_filled(reward: NDArray[np.float64]) -> str | None:
-    """A warning where most values repeat the one before; repeats of 0 and 1 do not count, for a run can sit there."""
-    repeats = (reward[1:] == reward[:-1]) & (reward[1:] != 0.0) & (reward[1:] != 1.0)
-    if repeats.mean() <= MOSTLY:
-        return None
-    return (
-        f"{repeats.sum()} of {len(reward)} rewards repeat the one before exactly: the rows look forward-filled from a "
-        "sparser log. Keep only the rows that were logged, for the copies make the noise look smaller than it is."
-    )
 
 
 def _zero(reward: float) -> str:

@@ -2,67 +2,91 @@
 
 The rule. Where the step goes back, a restarted run was appended to the log: its rows win, and every earlier row with
 a step at or after the restart's first step is dropped, for that part of the training was lost. Consecutive rows with
-the same step are micro-batches of one step: their values are averaged.
+the same step are micro-batches of one step: their values are averaged. Rows that are merely out of order, none of
+their steps logged twice, are sorted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sde_grpo.errors import InputError
+from sde_grpo.runs.table import Mask, Places, Vector
 
 MOST_RESTARTS = 0.25
+LATE_ROWS = 2  # rows that a late one may come after and still be late, rather than the first of a restarted run
 
 
-@dataclass(frozen=True)
-class Restart:
-    """At the row numbered `row` the step goes back from `left` to `step`."""
+@dataclass(frozen=True, eq=False)
+class Restarts:
+    """At the rows numbered `rows` (r,) the step goes back from `left` (r,) to `steps` (r,)."""
 
-    row: int
-    left: float
-    step: float
+    rows: Places
+    left: Vector
+    steps: Vector
+    shuffled: int = 0
 
-    def loses(self, row: int, step: float) -> bool:
-        """Whether this restart makes a row void."""
-        return row < self.row and step >= self.step
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def lost(self, rows: Places, steps: Vector) -> Mask:
+        """Which of the rows, given by number and step, a later leg of the run replaced."""
+        if not len(self):
+            return np.zeros(len(rows), bool)
+        least_after = np.append(np.minimum.accumulate(self.steps[::-1])[::-1], np.inf)
+        return steps >= least_after[np.searchsorted(self.rows, rows, side="right")]
 
 
-def find_restarts(numbers: Sequence[int], steps: Sequence[float], source: str) -> list[Restart]:
+NO_RESTARTS = Restarts(np.empty(0, np.int64), np.empty(0), np.empty(0))
+
+
+def find_restarts(numbers: Places, steps: Vector, source: str) -> Restarts:
     """Every place where the step goes back; raises `InputError` where it does so too often for a log."""
-    pairs = list(zip(numbers, steps, strict=True))
-    found = [Restart(number, previous, step) for (_, previous), (number, step) in pairwise(pairs) if step < previous]
-    if len(found) > MOST_RESTARTS * len(pairs):
+    back = np.flatnonzero(np.diff(steps) < 0) + 1
+    if not len(back):
+        return NO_RESTARTS
+    unique = len(np.unique(steps)) == len(steps)
+    if len(back) > MOST_RESTARTS * len(steps):
+        if unique:
+            return Restarts(NO_RESTARTS.rows, NO_RESTARTS.left, NO_RESTARTS.steps, shuffled=len(back))
         raise InputError(
-            f"{source}: the step goes back {len(found)} times in {len(pairs)} rows, so they are not in the order of "
+            f"{source}: the step goes back {len(back)} times in {len(steps)} rows, so they are not in the order of "
             "time. Sort the rows by step, name another column with --step-column, or, where several runs alternate, "
             "keep the rows of one."
         )
-    return found
+    if unique:  # late rows pass few others, and these are not logged again
+        ahead = np.maximum.accumulate(steps)
+        overtaken = [int((steps[max(0, b - LATE_ROWS - 1) : b] > steps[b]).sum()) for b in back]
+        late = [
+            o <= LATE_ROWS and not (steps[b + 1 : b + 2] < ahead[b]).any() for b, o in zip(back, overtaken, strict=True)
+        ]
+        back, shuffled = back[~np.array(late)], sum(late)
+    else:
+        shuffled = 0
+    return Restarts(numbers[back], steps[back - 1], steps[back], shuffled)
 
 
-def is_lost(row: int, step: float, restarts: Sequence[Restart]) -> bool:
-    """Whether a later leg of the run replaced this row."""
-    return any(restart.loses(row, step) for restart in restarts)
-
-
-def average_repeats(
-    steps: NDArray[np.float64], values: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def average_repeats(steps: Vector, values: Vector) -> tuple[Vector, Vector]:
     """Strictly increasing steps, and the mean of the values at each."""
     unique, place, counts = np.unique(steps, return_inverse=True, return_counts=True)
     return unique, np.bincount(place, weights=values, minlength=len(unique)) / counts
 
 
-def describe(restarts: Sequence[Restart], dropped: int) -> str:
-    """The warning."""
-    first = restarts[0]
-    again = f" ({len(restarts)} times in all; the first is described)" if len(restarts) > 1 else ""
-    return (
-        f"The steps go back from {first.left:g} to {first.step:g}{again}: a restarted run was appended. Its rows were "
-        f"kept, and {dropped} earlier {'row' if dropped == 1 else 'rows'} with the same or later steps dropped."
-    )
+def describe(restarts: Restarts, dropped: int) -> list[str]:
+    """The warnings."""
+    sentences = []
+    if len(restarts):
+        again = f" ({len(restarts)} times in all; the first is described)" if len(restarts) > 1 else ""
+        sentences.append(
+            f"The steps go back from {restarts.left[0]:g} to {restarts.steps[0]:g}{again}: a restarted run was "
+            f"appended. Its rows were kept, and {dropped} earlier {'row' if dropped == 1 else 'rows'} with the same or "
+            "later steps dropped."
+        )
+    if restarts.shuffled:
+        sentences.append(
+            f"The step goes back {restarts.shuffled} times, but no step is logged twice: the rows were out of order, "
+            "and were sorted."
+        )
+    return sentences

@@ -2,76 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sde_grpo.errors import InputError, require
-from sde_grpo.runs.cells import Row, columns_of, has_value, listed, number_or_none
+import numpy as np
 
-KIND_COLUMNS = ("type", "kind", "split", "phase")
+from sde_grpo.errors import InputError, require
+from sde_grpo.runs.cells import listed, number_or_none
+from sde_grpo.runs.roles import KIND_COLUMNS
+from sde_grpo.runs.source import safe
+from sde_grpo.runs.table import Column, Mask, Table
+
 TRAINING_KINDS = ("rollout", "train", "training")
 HELD_OUT_KINDS = ("eval", "evaluation", "val", "valid", "validation", "test")
-EVAL_REWARD_COLUMNS = ("eval_reward", "eval/reward")
 
 
 @dataclass(frozen=True)
 class Kind:
-    """The rows of one kind; the name is None where the log does not tell kinds apart."""
+    """The rows of one kind, as a mask over the table; the name is None where the log does not tell kinds apart."""
 
     name: str | None
-    rows: list[Row]
+    rows: Mask
 
     @property
     def held_out(self) -> bool:
         return self.name in HELD_OUT_KINDS
 
 
-def by_kind(rows: Sequence[Row]) -> list[Kind]:
+def by_kind(table: Table) -> list[Kind]:
     """The rows by kind, in the order in which the training reward is looked for: rollout, train, others, held out."""
-    for column in KIND_COLUMNS:
-        names = [_text(row.cells.get(column)).lower() for row in rows]
-        if not set(names) & {*TRAINING_KINDS, *HELD_OUT_KINDS}:
+    order = {name: place for place, name in enumerate((*TRAINING_KINDS, "", *HELD_OUT_KINDS))}
+    for name in KIND_COLUMNS:
+        if name not in table:
             continue
-        order = {name: place for place, name in enumerate((*TRAINING_KINDS, "", *HELD_OUT_KINDS))}
-        kinds = [
-            Kind(kind, [row for row, name in zip(rows, names, strict=True) if name == kind]) for kind in set(names)
-        ]
-        return sorted(kinds, key=lambda kind: (order.get(str(kind.name), order[""]), str(kind.name)))
-    return [Kind(None, list(rows))]
+        column = table[name]
+        words = [word.strip().lower() for word in column.words]
+        if not {words[code] for code in np.unique(column.codes) if code >= 0} & {*TRAINING_KINDS, *HELD_OUT_KINDS}:
+            continue
+        kinds = np.array([*words, ""])[column.codes]
+        found = [Kind(str(kind), kinds == kind) for kind in np.unique(kinds)]
+        return sorted(found, key=lambda kind: (order.get(str(kind.name), order[""]), str(kind.name)))
+    return [Kind(None, np.ones(len(table), bool))]
 
 
-def is_held_out(row: Row, reward_column: str) -> bool:
-    """Whether this is an evaluation row of Hugging Face's Trainer: an eval reward, but no training reward."""
-    return not has_value(row, reward_column) and any(has_value(row, column) for column in EVAL_REWARD_COLUMNS)
+def held_out_rows(table: Table, reward_column: str) -> Mask:
+    """The evaluation rows of Hugging Face's Trainer and its like: a held-out reward, but no training reward."""
+    reward = table[reward_column].filled if reward_column in table else np.zeros(len(table), bool)
+    held_out = np.zeros(len(table), bool)
+    for name in table.with_role("held-out reward"):
+        held_out |= table[name].filled
+    return held_out & ~reward
 
 
-def select_rows(rows: Sequence[Row], wanted: Mapping[str, str], source: str) -> list[Row]:
+def select_rows(table: Table, wanted: Mapping[str, str], source: str) -> Table:
     """The rows in which every column in `wanted` has its value, compared as texts and as numbers.
 
     Raises `InputError` for a column that does not exist, and, with the values found, where no row matches.
     """
-    kept = list(rows)
-    columns = columns_of(rows)
-    for column, value in wanted.items():
+    for name, value in wanted.items():
         require(
-            column in columns,
-            f"{source}: there is no column {column!r} (--select {column}={value}); "
-            f"the columns are {listed(columns, 60)}.",
+            name in table,
+            f"{source}: there is no column {safe(name)!r} (--select {name}={value}); "
+            f"the columns are {listed(list(table.names), 60)}.",
         )
-        matching = [row for row in kept if _same(row.cells.get(column), value)]
-        if not matching:
-            found = list(dict.fromkeys(_text(row.cells[column]) for row in kept if column in row.cells))
-            raise InputError(f"{source}: no row has {column}={value} (--select); the values found are {listed(found)}.")
-        kept = matching
-    return kept
+        matching = table.take(_same(table[name], value))
+        if not len(matching):
+            found = listed(table[name].values())
+            raise InputError(f"{source}: no row has {name}={value} (--select); the values found are {found}.")
+        table = matching
+    return table
 
 
-def _same(cell: object, value: str) -> bool:
-    if _text(cell) == str(value).strip():
-        return True
-    left, right = number_or_none(cell), number_or_none(value)
-    return left is not None and left == right
-
-
-def _text(cell: object) -> str:
-    return "" if cell is None else str(cell).strip()
+def _same(column: Column, value: str) -> Mask:
+    value = str(value).strip()
+    as_number = number_or_none(value)
+    codes = [code for code, word in enumerate(column.words) if word == value]
+    rows = np.isin(column.codes, codes)
+    return rows if as_number is None else rows | (column.numbers == as_number)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from sde_grpo.runs.checks import require_trajectory
 from sde_grpo.runs.configuration import Configuration
+from sde_grpo.runs.source import safe
 
 Vector = NDArray[np.float64]
 GRID_TOLERANCE = 1e-6
@@ -43,8 +44,12 @@ class Run:
     - `configuration`: what is known of the settings.
     - `provenance`: for each known setting, where it came from, such as ``"--group-size"``.
     - `series`: further quantities, under eval_reward, within_group_std, zero_variance_share, entropy, kl, clip_share,
-      gradient_norm and length, where the log has them.
+      gradient_norm, lag and length, where the log has them.
     - `warnings`: sentences on what was assumed or left out.
+    - `refusals`: sentences on why a fit would mean nothing; empty for a run that can be fitted.
+    - `format`: what the log is, in words.
+    - `key`: what tells the run apart from others in the same file, column -> value; empty for the only one.
+    - `restarts`: how often the log goes back to an earlier step.
     """
 
     source: str
@@ -56,6 +61,10 @@ class Run:
     provenance: Mapping[str, str] = field(default_factory=dict)
     series: Mapping[str, Series] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    refusals: tuple[str, ...] = ()
+    format: str = ""
+    key: Mapping[str, str] = field(default_factory=dict)
+    restarts: int = 0
 
     def truncated(self, last_step: float) -> Run:
         """The run up to and with `last_step`; raises `NothingToFitError` where too little is left."""
@@ -72,6 +81,11 @@ class Run:
                 if (series.steps <= last_step).any()
             },
         )
+
+    @property
+    def label(self) -> str:
+        """The key as one phrase, such as ``"group_size=4 seed=42"``; empty for the only run of a file."""
+        return " ".join(f"{safe(name)}={safe(value)}" for name, value in self.key.items())
 
     @property
     def binary(self) -> bool:

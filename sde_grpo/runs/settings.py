@@ -1,4 +1,4 @@
-"""Settings from the log's own columns, a sidecar file and the command line, each with its origin."""
+"""Settings from the log's columns, a trainer's configuration, a TOML file and the command line, with their origin."""
 
 from __future__ import annotations
 
@@ -8,20 +8,25 @@ from typing import Any
 
 import numpy as np
 
-from sde_grpo.runs.cells import Row, number_or_none
 from sde_grpo.runs.columns import Choice
-from sde_grpo.runs.configuration import WORDS, Configuration
+from sde_grpo.runs.configuration import COUNTS, WORDS, Configuration, StepUnit
+from sde_grpo.runs.frameworks import Stated
 from sde_grpo.runs.readers.base import Log
+from sde_grpo.runs.roles import SETTING_COLUMNS, plain
+from sde_grpo.runs.source import safe
+from sde_grpo.runs.table import Mask, Table, Vector
 
-COUNT_COLUMNS: dict[str, tuple[str, ...]] = {
-    "group_size": ("group_size", "num_generations", "rollout_n", "group_size_mean"),
-    "prompts_per_step": ("prompts_per_step", "num_questions"),
-    "refresh_interval": ("refresh_interval",),
-}
-NUMBER_COLUMNS = ("momentum", "kl_weight")  # read only under these names, our own
-WORD_COLUMNS = ("momentum_kind", "lag_schedule")  # the same
-LEARNING_RATE_COLUMNS = ("learning_rate", "train/learning_rate", "optim/lr", "lr", "actor_lr", "actor/lr")
 SAME_RATE = 1e-6
+# The columns by which a trainer is known, and what its steps count.
+_SIGNS: tuple[tuple[str, tuple[str, ...], StepUnit], ...] = (
+    ("verl", ("critic_", "training_global_step"), "rollout"),
+    ("TRL", ("rewards_", "frac_reward_zero_std", "completions_"), "optimizer"),
+    ("tinker", ("env_all_",), "rollout"),
+    ("prime-rl", ("agg_all_", "agg_effective_"), "rollout"),
+    ("OpenRLHF", ("rollout_reward_mean", "rollout_response_length"), "rollout"),
+    ("open-instruct", ("scores", "batch_filtered_prompts"), "rollout"),
+    ("EasyR1", ("reward_overall",), "rollout"),
+)
 
 
 @dataclass
@@ -48,33 +53,47 @@ class Settings:
                 )
             self.add(name, value, source)
 
+    def complete(self, stated: Stated) -> None:
+        """Add what a trainer's configuration states, where the log itself has not said it already."""
+        for name, value in stated.values.items():
+            origin = f"{stated.origin} ({stated.keys[name]})"
+            before = getattr(self.configuration, name)
+            if before is None:
+                self.add(name, value, origin)
+            elif before != Configuration(**{name: value}).known()[name]:
+                self.warnings.append(
+                    f"{name} is {before} by {self.provenance[name]}, but {value} by {origin}; {before} is used."
+                )
 
-def from_log(log: Log, choice: Choice, rows: Sequence[Row]) -> Settings:
+
+def from_log(log: Log, choice: Choice, table: Table, rows: Mask) -> Settings:
     """The settings that the log itself states; `rows` are its training rows of every kind."""
     settings = Settings(Configuration())
-    for name, columns in COUNT_COLUMNS.items():
-        _read_count(settings, name, columns, rows)
-    for name in NUMBER_COLUMNS:
-        values = _values(rows, name)
-        if values and min(values) == max(values):
-            settings.add(name, values[0], f"log ({name} column)")
-    for name in WORD_COLUMNS:
-        words = {str(row.cells[name]).strip() for row in rows if row.cells.get(name) is not None}
-        if len(words) == 1 and words <= set(WORDS[name]):
-            settings.add(name, words.pop(), f"log ({name} column)")
-    _read_learning_rate(settings, rows)
+    for name in SETTING_COLUMNS:
+        for column in table.with_role(name):
+            if (table[column].filled & rows).any():
+                _read_setting(settings, name, column, table, rows)
+                break
+    _read_updates(settings, table, rows)
+    _read_learning_rate(settings, table, rows)
+    if "step_unit" in settings.provenance:
+        return settings
     if log.step_unit is not None:
         settings.add("step_unit", log.step_unit, log.unit_source)
-    elif choice.step == "optimizer_step":
-        settings.add("step_unit", "optimizer", "log (optimizer_step column)")
-    elif choice.step == "grpo_step":
-        settings.add("step_unit", "rollout", "log (grpo_step column)")
-    elif any(c.startswith(("critic/", "critic_", "training/global_step")) for row in rows[:1] for c in row.cells):
-        settings.add("step_unit", "rollout", "log (verl columns, one row a rollout batch)")
+    elif choice.step is not None and plain(choice.step) == "optimizer_step":
+        settings.add("step_unit", "optimizer", f"log ({safe(choice.step)} column)")
+    elif choice.step is not None and plain(choice.step) in ("grpo_step", "rollout_step"):
+        settings.add("step_unit", "rollout", f"log ({safe(choice.step)} column)")
+    else:
+        for trainer, starts, unit in _SIGNS:
+            if any(plain(name).startswith(starts) for name in table.columns):
+                counted = "one row a rollout batch" if unit == "rollout" else "its steps are optimizer steps"
+                settings.add("step_unit", unit, f"log ({trainer} columns, {counted})")
+                break
     return settings
 
 
-def averaging_window(settings: Settings, logging_steps: float | None, row_steps: Sequence[float]) -> float | None:
+def averaging_window(settings: Settings, logging_steps: float | None, row_steps: Vector) -> float | None:
     """The number of steps that one logged value averages over; None where each value belongs to its own step.
 
     Unless it is given, rows_averaged = max(1, logging_steps / K_ref), the sampled batches in one value, is set. Where
@@ -106,39 +125,72 @@ def warn_of_unit(settings: Settings) -> None:
         )
 
 
-def _read_count(settings: Settings, name: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
-    for column in columns:
-        values = _values(rows, column)
-        if not values:
-            continue
-        low, high = min(values), max(values)
-        if low == high and low >= 1 and low == int(low):
-            settings.add(name, int(low), f"log ({column} column)")
-        elif low != high:
-            settings.warnings.append(
-                f"{column} varies over the rows ({low:g} to {high:g}) and is not used; give --{name.replace('_', '-')}."
-            )
+def _read_setting(settings: Settings, name: str, column: str, table: Table, rows: Mask) -> None:
+    taken = table[column].take(rows)
+    origin = f"log ({safe(column)} column)"
+    if name in WORDS:
+        words = set(taken.values())
+        if len(words) == 1 and words <= set(WORDS[name]):
+            settings.add(name, words.pop(), origin)
         return
+    values = taken.numbers[taken.finite]
+    if not len(values):
+        return
+    low, high = float(values.min()), float(values.max())
+    if low == high:
+        if name in COUNTS and low >= 1 and low == int(low):
+            settings.add(name, int(low), origin)
+        elif name not in COUNTS and (0 <= low < 1 if name == "momentum" else low >= (name == "rows_averaged")):
+            settings.add(name, low, origin)
+    elif name in COUNTS:
+        settings.warnings.append(
+            f"{safe(column)} varies over the rows ({low:g} to {high:g}) and is not used; "
+            f"give --{name.replace('_', '-')}."
+        )
 
 
-def _read_learning_rate(settings: Settings, rows: Sequence[Row]) -> None:
-    for column in LEARNING_RATE_COLUMNS:
-        values = _values(rows, column)
-        if not values:
+def _read_updates(settings: Settings, table: Table, rows: Mask) -> None:
+    """K_ref where the log counts both optimizer steps and rollout batches, or says how it passes over a batch."""
+    if settings.configuration.refresh_interval is not None:
+        return
+    counted: dict[str, str | None] = {"optimizer_step": None, "grpo_step": None, "rollout_step": None}
+    for name in table.columns:
+        if plain(name) in counted:
+            counted[plain(name)] = name
+    batch = counted["grpo_step"] or counted["rollout_step"]
+    if counted["optimizer_step"] is None or batch is None:
+        return
+    updates, batches = table[counted["optimizer_step"]].numbers, table[batch].numbers
+    both = rows & (updates > 0) & (batches > 0)
+    if not both.any():
+        return
+    ratio = updates[both].max() / batches[both].max()
+    if ratio >= 1 and abs(ratio - round(ratio)) < 1e-9:
+        settings.add("refresh_interval", round(ratio), f"log ({counted['optimizer_step']} per {batch})")
+
+
+def _read_learning_rate(settings: Settings, table: Table, rows: Mask) -> None:
+    for column in table.with_role("learning_rate"):
+        values = table[column].numbers[rows & table[column].finite]
+        if not len(values):
             continue
-        low, high = min(values), max(values)
+        low, high = float(values.min()), float(values.max())
         if high - low <= SAME_RATE * high:
             if low > 0:
-                settings.add("learning_rate", values[0], f"log ({column} column)")
+                settings.add("learning_rate", float(values[0]), f"log ({safe(column)} column)")
         else:
+            settings.provenance["learning_rate"] = f"log ({safe(column)} column)"
             settings.warnings.append(
-                f"The learning rate varies over the log ({column}: from {values[0]:g} to {values[-1]:g}, at most "
+                f"The learning rate varies over the log ({safe(column)}: from {values[0]:g} to {values[-1]:g}, at most "
                 f"{high:g}), so a plateau may be the schedule's. It is not taken from the log, for the model wants a "
                 "constant one."
             )
         return
 
 
-def _values(rows: Sequence[Row], column: str) -> list[float]:
-    numbers = (number_or_none(row.cells.get(column)) for row in rows)
-    return [value for value in numbers if value is not None]
+def facts_of(stated: Sequence[Stated]) -> dict[str, Any]:
+    """What the configurations say beside the settings; the first that says it wins."""
+    facts: dict[str, Any] = {}
+    for one in reversed(stated):
+        facts |= one.facts
+    return facts

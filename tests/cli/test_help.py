@@ -16,7 +16,7 @@ LIGHT = """
 import sys
 import sde_grpo
 from sde_grpo.cli.app import app
-for arguments in (["--help"], *([name, "--help"] for name in ("fit", "check", "stability", "simulate"))):
+for arguments in (["--help"], *([name, "--help"] for name in ("inspect", "fit", "check", "stability", "simulate"))):
     try:
         app(arguments)
     except SystemExit as stop:
@@ -26,7 +26,7 @@ print("imported:", *sorted(heavy & set(sys.modules)), file=sys.stderr)
 """
 
 
-@pytest.mark.parametrize("command", [(), ("fit",), ("check",), ("stability",), ("simulate",)], ids=str)
+@pytest.mark.parametrize("command", [(), ("inspect",), ("fit",), ("check",), ("stability",), ("simulate",)], ids=str)
 def test_help(command):
     result = invoke(*command, "--help")
     assert result.exit_code == 0

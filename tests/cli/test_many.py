@@ -5,12 +5,17 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from rich.console import Console
 
-from sde_grpo.cli.many import folder_names
+from sde_grpo.cli.many import fit_many, folder_names
 from sde_grpo.errors import InputError
+from sde_grpo.fit import Fit
+from sde_grpo.runs import Run, read_runs
 from tests.cli.commands import DATA, invoke, words
+from tests.runs.writing import rows, write_csv
 
 LOGS = [DATA / "near-G8-s0.csv", DATA / "near-G8-s1.csv"]
 
@@ -79,3 +84,22 @@ def test_a_folder_that_is_not_ours_is_left_alone(fitted: Path) -> None:
     assert result.exit_code == 2
     assert "holds a fit of another log" in words(result.stdout)
     assert (other / "summary.json").read_text() == "{"
+
+
+def test_every_run_of_a_file_is_fitted_into_its_own_folder(tmp_path) -> None:
+    """With the fit itself left out: which runs are fitted, under which names, and which are refused."""
+    stacked = [*rows(seed=1), *rows(seed=2), *rows(seed=3)[:10]]
+    logs = [write_csv(tmp_path / "sweep.csv", stacked), write_csv(tmp_path / "one.csv", rows())]
+    fitted: list[str] = []
+
+    def fit_one(run: Run) -> Fit:
+        fitted.append(run.label)
+        raise InputError("not here")
+
+    results: dict[str, Any] = {}
+    with pytest.raises(InputError, match="None of the logs could be fitted"):
+        results = fit_many(
+            logs, tmp_path / "out", read_runs, fit_one, {}, force=False, anyway=False, console=Console(quiet=True)
+        )
+    assert results == {}
+    assert fitted == ["seed=1", "seed=2", ""]

@@ -62,9 +62,25 @@ def test_micro_batches_are_averaged():
     assert warning.startswith("50 rows were averaged to 25")
 
 
+def test_rows_in_another_order_are_sorted():
+    run = run_from_arrays(np.arange(30)[::-1], curve()[::-1])
+    np.testing.assert_array_equal(run.reward, curve())
+    (warning,) = run.warnings
+    assert warning.startswith("The step goes back 29 times, but no step is logged twice: the rows were out of order")
+
+
+def test_a_late_row_is_no_restart():
+    steps = np.arange(30)
+    steps[[10, 11]] = steps[[11, 10]]
+    run = run_from_arrays(steps, curve())
+    assert (len(run.reward), run.restarts) == (30, 0)
+    assert any("out of order" in warning for warning in run.warnings)
+
+
 def test_rows_in_no_order_are_refused():
-    with pytest.raises(InputError, match=r"step goes back 29 times in 30 rows.*Sort the rows by step"):
-        run_from_arrays(np.arange(30)[::-1], curve())
+    steps = np.concatenate([np.arange(15)[::-1], np.arange(15)[::-1]])
+    with pytest.raises(InputError, match=r"step goes back 28 times in 30 rows.*Sort the rows by step"):
+        run_from_arrays(steps, curve())
 
 
 def test_too_few_points():

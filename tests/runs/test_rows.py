@@ -22,7 +22,8 @@ def test_rollout_rows_are_preferred_and_eval_rows_become_a_series(tmp_path, colu
     assert run.series["eval_reward"].values.tolist() == [0.9]
     np.testing.assert_array_equal(run.series["entropy"].values, np.full(30, 1.5))
     assert run.configuration.learning_rate is None
-    assert run.warnings == ()
+    (warning,) = run.warnings
+    assert warning.startswith("1 evaluation row lies among the training rows: kept apart, as the held-out series")
 
 
 def test_train_rows_without_rollout_rows(tmp_path):
@@ -55,7 +56,8 @@ def test_eval_rows_of_the_hugging_face_trainer(tmp_path, write):
     np.testing.assert_array_equal(run.reward, curve())
     assert run.series["eval_reward"].steps.tolist() == [10, 30]
     assert run.series["eval_reward"].values.tolist() == [0.25, 0.5]
-    assert run.warnings == ()
+    (warning,) = run.warnings
+    assert warning.startswith("2 evaluation rows lie among the training rows")
 
 
 def stacked(**columns: tuple) -> list[dict]:

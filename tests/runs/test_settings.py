@@ -129,3 +129,19 @@ def test_a_given_range_is_kept_and_checked(tmp_path):
     assert run.provenance["reward_range"] == "--reward-range"
     with pytest.raises(InputError, match=r"reward at step 3 is 1.\d+, outside the given reward range \[0, 1\]"):
         read_run(path, options=Configuration(reward_range=(0, 1)))
+
+
+@pytest.mark.parametrize(
+    ("column", "unit"),
+    [
+        ("rewards/f/mean", "optimizer"),
+        ("train/frac_reward_zero_std", "optimizer"),
+        ("env/all/turns_per_episode", None),
+        ("env/all/reward/total", "rollout"),
+        ("critic/score/max", "rollout"),
+        ("batch/filtered_prompts", "rollout"),
+    ],
+)
+def test_a_trainer_is_known_by_its_columns(tmp_path, column, unit):
+    table = [row | {column: row["reward"]} for row in rows()]
+    assert read_run(write_csv(tmp_path / "log.csv", table)).configuration.step_unit == unit

@@ -1,76 +1,158 @@
-"""JSON Lines, one row a line, and a JSON list of rows."""
+"""JSON Lines, one row a line."""
 
 from __future__ import annotations
 
-import json
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
-from sde_grpo.errors import InputError, require
-from sde_grpo.runs.cells import listed
+from sde_grpo.errors import InputError
 from sde_grpo.runs.readers.base import Log
-from sde_grpo.runs.readers.json_text import flat_rows, parse_document
+from sde_grpo.runs.readers.curves import curve_of
+from sde_grpo.runs.readers.json_text import parse_line, require_object
+from sde_grpo.runs.roles import tells_runs_apart
+from sde_grpo.runs.source import Source, lines_of, safe
+from sde_grpo.runs.table import TableBuilder
 
 
 class JsonLines:
-    """Flat or nested objects, one a line, or together in one list.
+    """Flat or nested objects, one a line.
 
     A last line that breaks off belongs to a run that is still writing: it is dropped, with a warning.
     """
 
-    format = "JSON Lines or a JSON list"
+    format = "JSON Lines"
 
-    def recognises(self, text: str) -> bool:
-        return text.lstrip()[:1] in ("{", "[")
+    def recognises(self, source: Source) -> bool:
+        lines = [line.strip() for line in source.head.split(b"\n")]
+        openings = [_opens_object(line) for line in lines if line][:2]
+        if not openings or not openings[0]:
+            return False
+        return (all(openings) and len(openings) == 2) or _is_whole(next(line for line in lines if line), source)
 
-    def read(self, text: str, source: str) -> Log:
-        lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
-        if _one_object_a_line(lines):
-            return _read_lines(lines, source)
-        document = parse_document(text, source)
-        if not isinstance(document, list):
-            raise InputError(
-                f"{source} is one JSON value ({_found(document)}): neither a list of rows, nor several lines of rows, "
-                "nor a trainer_state.json with log_history. Write its reward curve as a CSV with the columns step and "
-                "reward."
-            )
-        require(bool(document), f"{source}: the JSON list is empty; has the run logged anything yet?")
-        return Log(flat_rows(enumerate(document, start=1), source, "entry"), "entry")
-
-
-def _found(document: Any) -> str:
-    return f"an object with the keys {listed(list(document))}" if isinstance(document, dict) else repr(document)[:40]
-
-
-def _one_object_a_line(lines: list[tuple[int, str]]) -> bool:
-    """Whether at least two lines open an object at their start, or the first of several is a whole value."""
-    openings = [line.lstrip().startswith("{") for _, line in lines[:2]]
-    if len(openings) < 2 or not openings[0]:
-        return False
-    return openings[1] or _is_whole(lines[0][1])
+    def read(self, source: Source, wanted: frozenset[str]) -> Log:
+        builder = TableBuilder(wanted)
+        warnings: list[str] = []
+        for batch in _batches(source, warnings):
+            if 2 in map(len, batch.rows) and any(map(_is_wrapped, batch.rows)):
+                rows = [{"step": row.get("step"), **row["data"]} if _is_wrapped(row) else row for row in batch.rows]
+                builder.extend(batch.numbers, rows)
+            elif not batch.may_hold_lists:
+                builder.extend(batch.numbers, batch.rows)
+            else:
+                for number, row in zip(batch.numbers, batch.rows, strict=True):
+                    _add(builder, number, row)
+        return Log(builder.table(), "line", warnings=tuple(warnings))
 
 
-def _is_whole(line: str) -> bool:
+def objects(source: Source, warnings: list[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The numbered objects of a JSON Lines file; raises `InputError` for a line that is none."""
+    for batch in _batches(source, warnings):
+        yield from zip(batch.numbers, batch.rows, strict=True)
+
+
+def _is_wrapped(row: dict[str, Any]) -> bool:
+    """Whether this is a row of verl's file logger, ``{"step": 1, "data": {...}}``."""
+    return len(row) == 2 and type(row.get("data")) is dict
+
+
+def _add(builder: TableBuilder, number: int, row: dict[str, Any]) -> None:
+    if list in map(type, row.values()) and (curve := curve_of(row)) is not None:
+        name = {} if any(tells_runs_apart(key) for key in row) else {"run": f"line {number}"}
+        said = {key: value for key, value in row.items() if not isinstance(value, (list, dict))}
+        for point in curve[1]:
+            builder.add(len(builder) + 1, said | name | point)
+    else:
+        builder.add(number, row)
+
+
+class _Batch(NamedTuple):
+    """Consecutive objects and their lines."""
+
+    numbers: Sequence[int]
+    rows: list[dict[str, Any]]
+    may_hold_lists: bool
+
+
+def _batches(source: Source, warnings: list[str]) -> Iterator[_Batch]:
+    """The objects of the file, as many at a time as are read at a time."""
+    broken: tuple[int, ValueError] | None = None
+    count = 0
+    for first, block in source.blocks():
+        if block.isspace():
+            continue
+        if broken is not None:
+            raise _broken(source, *broken)
+        rows = _all_at_once(block)
+        if rows is not None:
+            numbers = range(first, first + len(rows))
+        else:
+            numbers, rows, broken = _one_by_one(source, block, first)
+        count += len(rows)
+        yield _Batch(numbers, rows, b"[" in block)
+    if broken is not None:
+        if not count:
+            raise _broken(source, *broken)
+        warnings.append(f"The last line ({broken[0]}) breaks off and was dropped; the run may still be writing.")
+
+
+def _all_at_once(block: bytes) -> list[dict[str, Any]] | None:
+    """The lines as one list, which is much faster than line by line; None unless each line is an object."""
+    import orjson
+
+    joined = block.replace(b"\n", b",\n")
+    lines = len(joined) - len(block)
+    if block.endswith(b"\n"):
+        joined, lines = joined[:-2], lines - 1
     try:
-        json.loads(line)
+        rows = orjson.loads(b"[" + joined + b"]")
+    except orjson.JSONDecodeError:
+        return None
+    return rows if len(rows) == lines + 1 and set(map(type, rows)) == {dict} else None
+
+
+def _one_by_one(
+    source: Source, block: bytes, first: int
+) -> tuple[list[int], list[dict[str, Any]], tuple[int, ValueError] | None]:
+    """The lines that are objects, with their numbers, and the last of them if it breaks off."""
+    numbers, rows = [], []
+    broken: tuple[int, ValueError] | None = None
+    for number, line in lines_of(block, first):
+        if line.isspace():
+            continue
+        if broken is not None:
+            raise _broken(source, *broken)
+        try:
+            row = parse_line(line)
+        except RecursionError as error:
+            raise InputError(f"{source.name}, line {number}: the JSON is nested too deeply to be a log.") from error
+        except ValueError as error:
+            broken = number, error
+            continue
+        if type(row) is not dict:
+            require_object(row, source.name, "line", number)
+        numbers.append(number)
+        rows.append(row)
+    return numbers, rows, broken
+
+
+def _broken(source: Source, number: int, error: ValueError) -> InputError:
+    return InputError(
+        f"{source.name}, line {number}: the JSON is broken ({safe(str(error))}). Every line must hold one object, such "
+        'as {"step": 1, "reward": 0.5}; correct the line, or delete it.'
+    )
+
+
+def _opens_object(line: bytes) -> bool:
+    """Whether it begins an object of JSON; the dicts that Python prints have single quotes."""
+    return line.startswith(b"{") and line[1:].lstrip()[:1] in (b'"', b"}", b"")
+
+
+def _is_whole(line: bytes, source: Source) -> bool:
+    try:
+        return isinstance(parse_line(line), dict) and _more_follows(source)
     except (ValueError, RecursionError):
         return False
-    return True
 
 
-def _read_lines(lines: list[tuple[int, str]], source: str) -> Log:
-    items: list[tuple[int, Any]] = []
-    warnings = []
-    for number, line in lines:
-        try:
-            items.append((number, json.loads(line)))
-        except RecursionError as error:
-            raise InputError(f"{source}, line {number}: the JSON is nested too deeply to be a log.") from error
-        except ValueError as error:
-            if number == lines[-1][0] and items:
-                warnings.append(f"The last line ({number}) breaks off and was dropped; the run may still be writing.")
-                continue
-            raise InputError(
-                f"{source}, line {number}: the JSON is broken ({error}). Every line must hold one object, such as "
-                '{"step": 1, "reward": 0.5}; correct the line, or delete it.'
-            ) from error
-    return Log(flat_rows(items, source, "line"), "line", warnings=tuple(warnings))
+def _more_follows(source: Source) -> bool:
+    return b"\n" in source.head.strip()

@@ -1,13 +1,14 @@
-"""Parsing and flattening JSON, shared by the JSON readers."""
+"""Parsing JSON, shared by the JSON readers."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from typing import Any
 
 from sde_grpo.errors import InputError, require
-from sde_grpo.runs.cells import Row
+from sde_grpo.runs.source import safe
+
+DEEPEST = 500
 
 
 def parse_document(text: str, source: str) -> Any:
@@ -27,30 +28,32 @@ def parse_document(text: str, source: str) -> Any:
         raise InputError(f"{source}: the JSON cannot be read ({error}).") from error
 
 
-def flat_rows(items: Iterable[tuple[int, Any]], source: str, row_name: str) -> list[Row]:
-    """Rows from numbered JSON objects; ``{"a": {"b": 1}}`` becomes ``{"a/b": 1}``."""
-    rows = []
-    for number, item in items:
-        require(
-            isinstance(item, dict),
-            f"{source}, {row_name} {number}: found {_kind(item)} where a row was expected; each must be an object, "
-            'such as {"step": 1, "reward": 0.5}.',
-        )
-        rows.append(Row(number, _flat(item)))
-    return rows
+def parse_line(line: bytes) -> Any:
+    """One line as a JSON value, NaN and Infinity allowed. Raises `ValueError` and `RecursionError`."""
+    import orjson
+
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return json.loads(line)  # slower, but it knows NaN, and says where the line breaks off
 
 
-def _flat(item: dict[str, Any]) -> dict[str, Any]:
-    cells: dict[str, Any] = {}
-    pending = [("", item)]
-    while pending:
-        prefix, nested = pending.pop()
-        for key, value in nested.items():
-            if isinstance(value, dict):
-                pending.append((f"{prefix}{key}/", value))
-            else:
-                cells[prefix + key] = value
-    return cells
+def require_object(item: Any, source: str, row_name: str, number: int) -> None:
+    """Raise `InputError` unless the item is a JSON object."""
+    require(
+        isinstance(item, dict),
+        f"{source}, {row_name} {number}: found {_kind(item)} where a row was expected; each must be an object, "
+        'such as {"step": 1, "reward": 0.5}.',
+    )
+
+
+def found(document: Any) -> str:
+    """What a JSON value is, in words."""
+    from sde_grpo.runs.cells import listed
+
+    if isinstance(document, dict):
+        return f"an object with the keys {listed(list(document))}"
+    return safe(repr(document), 40)
 
 
 def _kind(item: Any) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from sde_grpo.errors import require
 from sde_grpo.runs.cells import number_or_none
 from sde_grpo.runs.readers.base import Log
-from sde_grpo.runs.readers.json_text import flat_rows, parse_document
+from sde_grpo.runs.readers.json_text import parse_document, require_object
+from sde_grpo.runs.source import Source
+from sde_grpo.runs.table import TableBuilder
 
 KEY = "log_history"
 
@@ -19,20 +21,27 @@ class TrainerState:
 
     format = "trainer_state.json"
 
-    def recognises(self, text: str) -> bool:
-        return text.lstrip().startswith("{") and f'"{KEY}"' in text
+    def recognises(self, source: Source) -> bool:
+        head = source.head.lstrip()
+        return head.startswith(b"{") and (b'"log_history"' in head or source.name.startswith("trainer_state.json"))
 
-    def read(self, text: str, source: str) -> Log:
-        state = parse_document(text, source)
+    def read(self, source: Source, wanted: frozenset[str]) -> Log:
+        state = parse_document(source.text(), source.name)
         require(
             isinstance(state, dict) and isinstance(state.get(KEY), list),
-            f"{source}: {KEY} is not a list of rows at the top level; name the trainer_state.json of the run itself.",
+            f"{source.name}: {KEY} is not a list of rows at the top level; name the trainer_state.json of the run "
+            "itself.",
         )
-        require(bool(state[KEY]), f"{source}: {KEY} is empty; take the trainer_state.json of a later checkpoint.")
+        require(bool(state[KEY]), f"{source.name}: {KEY} is empty; take the trainer_state.json of a later checkpoint.")
+        row_name = f"entry of {KEY}"
+        builder = TableBuilder(wanted)
+        for number, item in enumerate(state[KEY], start=1):
+            require_object(item, source.name, row_name, number)
+            builder.add(number, item)
         logging_steps = number_or_none(state.get("logging_steps"))
         return Log(
-            rows=flat_rows(enumerate(state[KEY], start=1), source, f"entry of {KEY}"),
-            row_name=f"entry of {KEY}",
+            builder.table(),
+            row_name=row_name,
             step_unit="optimizer",
             unit_source="log (trainer_state.json counts optimizer steps)",
             logging_steps=logging_steps if logging_steps and logging_steps >= 1 else None,

@@ -55,6 +55,13 @@ def fit(
     engine: Annotated[
         EngineChoice, typer.Option(help="auto: smc, and nuts where smc has not converged; laplace: a quick look.")
     ] = EngineChoice.auto,
+    dask: Annotated[
+        str | None,
+        typer.Option(
+            help="Of several logs: fit on the Dask cluster at this address; 'local' starts one here.",
+            metavar="ADDRESS",
+        ),
+    ] = None,
     group_size: o.GroupSize = None,
     prompts_per_step: o.Prompts = None,
     learning_rate: o.LearningRate = None,
@@ -90,10 +97,10 @@ def fit(
         "seed": seed,
     }
     if len(logs) > 1:
-        _fit_many(logs, out, force, json, settings, columns, config, choices)
+        _fit_many(logs, out, force, json, settings, columns, config, choices, dask)
         return
     with reporting():
-        from sde_grpo.cli.output import check_folder, print_report, to_json, write_results
+        from sde_grpo.cli.output import check_folder, files_of, print_report, to_json, write_files
 
         if out is not None:
             check_folder(out, force)
@@ -106,7 +113,7 @@ def fit(
         summary = fitted.summary()
         print_report(Console(stderr=json), summary)  # at once: pictures and files take as long again
         if out is not None:
-            write_results(out, fitted, summary)
+            write_files(out, files_of(fitted, summary))
         if json:
             typer.echo(to_json(summary), nl=False)
         if out is not None:
@@ -124,6 +131,7 @@ def _fit_many(
     columns: dict[str, Any],
     config: Path | None,
     choices: dict[str, Any],
+    dask: str | None,
 ) -> None:
     with reporting():
         require(out is not None, f"{len(logs)} logs are given; name a folder for their fits with --out.")
@@ -133,15 +141,15 @@ def _fit_many(
         check_folder(out, force=True)  # the folder may be there: it is what a repeated call finishes
         start_jax()
         from sde_grpo.cli.many import fit_many
-        from sde_grpo.fit import fit_run
 
         written = config.read_bytes().hex() if config is not None and config.is_file() else None
         results = fit_many(
             logs,
             out,
             lambda log: o.load_runs(log, settings, columns, config),
-            lambda run: fit_run(run, **choices),
-            settings | columns | choices | {"config": written},
+            choices,
+            settings | columns | {"config": written},
+            dask=dask,
             force=force,
             anyway=columns["anyway"],
             console=Console(stderr=json),

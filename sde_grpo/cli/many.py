@@ -16,9 +16,10 @@ from rich.markup import escape
 from rich.table import Table
 from tqdm import tqdm
 
-from sde_grpo.cli.output import span, write_results
+from sde_grpo.cli.output import files_of, span, write_files
+from sde_grpo.cli.reporting import start_jax
+from sde_grpo.cli.workers import here, on_dask
 from sde_grpo.errors import InputError, require
-from sde_grpo.fit import Fit
 from sde_grpo.fit.record import run_to_dict
 from sde_grpo.runs import Run
 from sde_grpo.runs.source import safe_cell
@@ -74,53 +75,75 @@ def fit_many(
     logs: list[Path],
     out: Path,
     load: Callable[[Path], list[Run]],
-    fit_one: Callable[[Run], Fit],
+    choices: dict[str, Any],
     settings: Mapping[str, Any],
     *,
+    dask: str | None,
     force: bool,
     anyway: bool,
     console: Console,
 ) -> dict[str, Any]:
-    """Fit every run of every log into a folder of `out`, one after the other, and table them in `out`/runs.csv.
+    """Fit every run of every log into a folder of `out`, here or on a Dask cluster, and table them in `out`/runs.csv.
 
     A folder appears whole or not at all, so a call that was killed is finished by repeating it: what is there of the
     same run and options is kept. Returns the summaries by folder, with the reason in place of one that was refused.
     Raises `InputError` where none could be fitted, or a folder holds another fit.
     """
     results: dict[str, Any] = {}
-    rows: list[dict[str, Any]] = []
-    for log, name, run in _runs_of(logs, load, results, rows):
-        try:
-            require(anyway or not run.refusals, f"{run.source}: {' '.join(run.refusals)}")
-            request = request_of(run, settings)
-            kept = _finished(out / name, request, force)
-            summary, status = kept or {}, "kept"
-            if kept is None:
-                fitted = fit_one(run)
-                summary, status = {**fitted.summary(), "request": request}, "fitted"
-                write_results(out / name, fitted, summary)
-        except InputError as error:
-            _refuse(log, name, error, results, rows)
-            continue
-        results[name] = summary
-        plateau = summary["forecast"]["plateau"]
-        rows.append(
+    rows: dict[str, dict[str, Any]] = {}
+
+    def finished(log: Path, name: str, summary: dict[str, Any], status: str) -> None:
+        results[name], plateau = summary, summary["forecast"]["plateau"]
+        rows[name] = (
             {"log": safe_cell(str(log)), "folder": safe_cell(name), "status": status}
             | {f"plateau_{q}": plateau[q] for q in ("q05", "q50", "q95")}
             | {"p_still_rising": summary["forecast"]["p_still_rising"], "converged": summary["sampler"]["converged"]}
         )
+
+    def jobs() -> Iterator[tuple[tuple[Path, str], tuple[Any, ...]]]:
+        """What is left to do; what is there, and what is refused before any fit, is tabled at once."""
+        for log, name, run in _runs_of(logs, load, results, rows):
+            try:
+                require(anyway or not run.refusals, f"{run.source}: {' '.join(run.refusals)}")
+                request = request_of(run, {**settings, **choices})
+                kept = _finished(out / name, request, force)
+            except InputError as error:
+                _refuse(log, name, error, results, rows)
+                continue
+            if kept is not None:
+                finished(log, name, kept, "kept")
+            else:
+                results[name], rows[name] = {}, {}  # its place in the table, whenever it is done
+                yield (log, name), (run, choices, request)
+
+    done = here(_fitted, jobs()) if dask is None else on_dask(_fitted, jobs(), dask)
+    for (log, name), files, error in done:
+        if error is None:
+            write_files(out / name, files)
+            finished(log, name, json.loads(files["summary.json"]), "fitted")
+        else:
+            _refuse(log, name, error, results, rows)
     _report(console, rows, results)
-    require(any(row["folder"] for row in rows), "None of the logs could be fitted; the reasons are above.")
+    require(any(row["folder"] for row in rows.values()), "None of the logs could be fitted; the reasons are above.")
     out.mkdir(parents=True, exist_ok=True)
     with (out / "runs.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(_FIELDS))
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows(rows.values())
     return results
 
 
+def _fitted(run: Run, choices: dict[str, Any], request: str) -> dict[str, bytes]:
+    """The files of a fit, on whatever machine this runs."""
+    start_jax()
+    from sde_grpo.fit import fit_run
+
+    fit = fit_run(run, **choices)
+    return files_of(fit, {**fit.summary(), "request": request})
+
+
 def _runs_of(
-    logs: list[Path], load: Callable[[Path], list[Run]], results: dict[str, Any], rows: list[dict[str, Any]]
+    logs: list[Path], load: Callable[[Path], list[Run]], results: dict[str, Any], rows: dict[str, dict[str, Any]]
 ) -> Iterator[tuple[Path, str, Run]]:
     """Each run with its log and the name of its folder; a log that cannot be read is refused."""
     for log, name in tqdm(list(zip(logs, folder_names(logs), strict=True)), desc="logs", unit="log", leave=False):
@@ -137,16 +160,17 @@ def _slug(label: str) -> str:
     return re.sub(r"[^\w.=+-]+", "_", label)[:120].strip(".")
 
 
-def _refuse(log: Path, name: str, error: InputError, results: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+def _refuse(log: Path, name: str, error: InputError, results: dict[str, Any], rows: dict[str, dict[str, Any]]) -> None:
     results[name] = {"refused": str(error)}
-    rows.append({"log": safe_cell(str(log)), "folder": "", "status": f"refused: {error}"})
+    rows[name] = {"log": safe_cell(str(log)), "folder": "", "status": f"refused: {error}"}
 
 
-def _report(console: Console, rows: list[dict[str, Any]], results: dict[str, Any]) -> None:
+def _report(console: Console, rows: dict[str, dict[str, Any]], results: dict[str, Any]) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("run", "plateau", "still rising", "status"):
         table.add_column(column, justify="left" if column in ("run", "status") else "right")
-    for row, (name, result) in zip(rows, results.items(), strict=True):
+    for name, row in rows.items():
+        result = results[name]
         if row["folder"]:
             state = row["status"] if row["converged"] else f"{row['status']}, NOT CONVERGED"
             plateau = span(result["forecast"]["plateau"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -122,16 +123,27 @@ def _staged(folder: Path) -> Iterator[Path]:
         shutil.rmtree(stage, ignore_errors=True)
 
 
-def write_results(folder: Path, fit: Fit, summary: dict[str, Any]) -> None:
-    """fit.nc, summary.json, bands.png, checks.png: all of them or, on an error, none."""
+def files_of(fit: Fit, summary: dict[str, Any]) -> dict[str, bytes]:
+    """What is written of a fit: fit.nc, summary.json, bands.png, checks.png."""
     from sde_grpo.plots import plot_bands, plot_checks
 
+    files = {"summary.json": to_json(summary).encode()}
+    with tempfile.TemporaryDirectory(prefix="sde-grpo-") as place:
+        fit.save(Path(place) / "fit.nc")
+        files["fit.nc"] = (Path(place) / "fit.nc").read_bytes()
+    for name, plot in (("bands.png", plot_bands), ("checks.png", plot_checks)):
+        picture = io.BytesIO()
+        plot(fit).savefig(picture, dpi=130)
+        files[name] = picture.getvalue()
+    return files
+
+
+def write_files(folder: Path, files: dict[str, bytes]) -> None:
+    """All of them or, on an error, none."""
     try:
         with _staged(folder) as stage:
-            fit.save(stage / "fit.nc")
-            (stage / "summary.json").write_text(to_json(summary), encoding="utf-8")
-            plot_bands(fit).savefig(stage / "bands.png", dpi=130)
-            plot_checks(fit).savefig(stage / "checks.png", dpi=130)
+            for name, content in files.items():
+                (stage / name).write_bytes(content)
     except OSError as error:
         raise InputError(f"--out {folder} cannot be written ({error.strerror}); name another folder.") from error
 

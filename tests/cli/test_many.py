@@ -12,7 +12,6 @@ from rich.console import Console
 
 from sde_grpo.cli.many import fit_many, folder_names
 from sde_grpo.errors import InputError
-from sde_grpo.fit import Fit
 from sde_grpo.runs import Run, read_runs
 from tests.cli.commands import DATA, invoke, words
 from tests.runs.writing import rows, write_csv
@@ -86,20 +85,30 @@ def test_a_folder_that_is_not_ours_is_left_alone(fitted: Path) -> None:
     assert (other / "summary.json").read_text() == "{"
 
 
-def test_every_run_of_a_file_is_fitted_into_its_own_folder(tmp_path) -> None:
+def test_every_run_of_a_file_is_fitted_into_its_own_folder(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the fit itself left out: which runs are fitted, under which names, and which are refused."""
     stacked = [*rows(seed=1), *rows(seed=2), *rows(seed=3)[:10]]
     logs = [write_csv(tmp_path / "sweep.csv", stacked), write_csv(tmp_path / "one.csv", rows())]
     fitted: list[str] = []
 
-    def fit_one(run: Run) -> Fit:
+    def not_here(run: Run, *_: Any) -> dict[str, bytes]:
         fitted.append(run.label)
         raise InputError("not here")
+
+    monkeypatch.setattr("sde_grpo.cli.many._fitted", not_here)
 
     results: dict[str, Any] = {}
     with pytest.raises(InputError, match="None of the logs could be fitted"):
         results = fit_many(
-            logs, tmp_path / "out", read_runs, fit_one, {}, force=False, anyway=False, console=Console(quiet=True)
+            logs,
+            tmp_path / "out",
+            read_runs,
+            {},
+            {},
+            dask=None,
+            force=False,
+            anyway=False,
+            console=Console(quiet=True),
         )
     assert results == {}
     assert fitted == ["seed=1", "seed=2", ""]

@@ -84,7 +84,7 @@ def build_run(log: Log, reading: Reading, part: Part, stated: list[Stated], sour
         settings.override(Configuration.from_toml(request.config_file), request.config_file.name)
     settings.override(request.options, None)
     row_steps = steps[reading.training & choice.rows & ~np.isnan(steps)]
-    logging_steps = log.logging_steps or facts.get("logging_steps")
+    logging_steps = log.logging_steps or _interval(facts, row_steps)
     _infer_refresh(settings, logging_steps, row_steps, logged.steps)
     window = averaging_window(settings, logging_steps, row_steps)
 
@@ -106,6 +106,13 @@ def _complete(settings: Settings, stated: list[Stated], facts: dict[str, Any]) -
         if varies or "schedule" in facts:
             one.values.pop("learning_rate", None)
         settings.complete(one)
+
+
+def _interval(facts: dict[str, Any], row_steps: Vector) -> float | None:
+    """The logging interval of the configuration, unless the rows stand closer together than it says."""
+    stated = facts.get("logging_steps")
+    gaps = np.diff(np.unique(row_steps))
+    return None if stated is None or not len(gaps) or np.median(gaps) < stated else float(stated)
 
 
 def _infer_refresh(settings: Settings, logging_steps: float | None, rows: Vector, rewarded: Vector) -> None:

@@ -16,6 +16,7 @@ from sde_grpo.errors import InputError
 from sde_grpo.runs.table import Mask, Places, Vector
 
 MOST_RESTARTS = 0.25
+MOST_LATE = 1_000  # more places than that are no restarts, where no step is logged twice
 LATE_ROWS = 2  # rows that a late one may come after and still be late, rather than the first of a restarted run
 
 
@@ -56,6 +57,8 @@ def find_restarts(numbers: Places, steps: Vector, source: str) -> Restarts:
             "time. Sort the rows by step, name another column with --step-column, or, where several runs alternate, "
             "keep the rows of one."
         )
+    if unique and len(back) > MOST_LATE:
+        return Restarts(NO_RESTARTS.rows, NO_RESTARTS.left, NO_RESTARTS.steps, shuffled=len(back))
     if unique:  # late rows pass few others, and these are not logged again
         ahead = np.maximum.accumulate(steps)
         overtaken = [int((steps[max(0, b - LATE_ROWS - 1) : b] > steps[b]).sum()) for b in back]

@@ -273,6 +273,19 @@ def test_console_of_evaluations_and_steps_without_a_reward(tmp_path):
     assert run.provenance["refresh_interval"] == "log (a reward in every 2th row only)"
 
 
+@pytest.mark.parametrize(
+    ("line", "column"),
+    [
+        ("[12:00:01] step {step} | loss 0.1 | reward {reward} | lr 1e-6", "reward"),
+        ("INFO Step: {step}/30, Mean Reward = {reward}", "mean_reward"),
+        ("===== Step {step}/30 =====\n  • Loss: 0.01\n  • Avg Reward: {reward}", "avg_reward"),
+    ],
+)
+def test_console_of_any_loop(tmp_path, line, column):
+    (tmp_path / "train.log").write_text("\n".join(["starting", *(line.format(**row) for row in rows())]))
+    assert_reads(tmp_path / "train.log", column)
+
+
 def test_console_evaluates_nothing(tmp_path):
     trap = tmp_path / "trap"
     (tmp_path / "train.log").write_text(

@@ -1,4 +1,5 @@
-"""Console output: the dicts that Hugging Face's Trainer prints, and verl's ``step:N - key:value`` lines.
+"""Console output: the dicts that Hugging Face's Trainer prints, verl's ``step:N - key:value`` lines, and any other
+text in which a step is followed by a reward, such as ``Step 3 | reward 0.5`` or NeMo-RL's paragraphs.
 
 Nothing is evaluated: pairs are picked out of the text. Trainer dicts have no step, so their steps are reconstructed.
 With rows i = 1 ... n of one stretch of training, epochs e_i and S optimizer steps per epoch,
@@ -33,6 +34,12 @@ _VERL_PAIR = re.compile(r"(?:^| - )([A-Za-z][^\s:]{0,200}):(?:np\.\w+\()?([-+.\w
 _BAR = re.compile(r"\s*\d{1,3}%\|[^|]{0,40}\| (\d{1,12})/(\d{1,12}) \[")
 _ESCAPE = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]")
 _SETTING = re.compile(r"(?:^|\s)(?:--)?([A-Za-z][\w.\-]{1,80})[= ]+([-+.\w]{1,40})(?=[\s,;]|$)")
+_STEP = re.compile(r"\b(?:global[_ ])?step\W{0,3}(\d{1,9})(?![\d.])", re.IGNORECASE)
+_REWARD = re.compile(
+    r"(?<![\w/])((?:avg|average|mean|train)?[_ /]?rewards?(?:[_/ ]?(?:mean|avg))?)\s{0,3}[:=|]?\s{0,3}"
+    r"([-+]?\d{1,12}\.\d{1,20}(?:e[-+]?\d{1,3})?)",
+    re.IGNORECASE,
+)
 _GROUP = re.compile(r"\bG ?= ?(\d{1,4})\b")
 _SETTINGS = (
     "num_generations",
@@ -59,6 +66,7 @@ _SETTINGS = (
 class _Seen:
     """What the lines between the rows said."""
 
+    step: str | None = None
     last_step: int = 0
     whole: int = 0
     settings: dict[str, str] = field(default_factory=dict)
@@ -74,10 +82,11 @@ class Console:
         if head.lstrip()[:1] in "{[":
             head = head.lstrip()
             return head.startswith("{'")
-        return bool(_DICT.search(head) or _VERL.search(head) or "it/s]" in head or "***** Running training" in head)
+        signs = bool(_DICT.search(head) or _VERL.search(head) or "it/s]" in head or "***** Running training" in head)
+        return signs or (len(_STEP.findall(head)) > 1 and len(_REWARD.findall(head)) > 1)
 
     def read(self, source: Source, wanted: frozenset[str]) -> Log:
-        seen, verl, dicts = _Seen(), TableBuilder(wanted), []
+        seen, verl, said, dicts = _Seen(), TableBuilder(wanted), TableBuilder(wanted), []
         for number, line in source.lines():
             for segment in line.split(b"\r"):
                 text = _ESCAPE.sub("", segment[:LONGEST].decode("utf-8", errors="replace"))
@@ -90,12 +99,15 @@ class Console:
                 dicts += [(number, cells) for cells in found]
                 if not found:
                     _note(text, seen)
+                    _hear(text, number, seen, said)
+        configs = (RawConfig(seen.settings, "console output"),) if seen.settings else ()
+        if len(said) > len(verl) + len(dicts):
+            return Log(said.table(), "line", configs=configs)
         require(
             len(verl) > 0 or any(not _is_summary(cells) for _, cells in dicts),
             f"{source.name} looks like console output, but has no line with metrics (a dict with 'reward', or "
             "step:1 - ...); has the run logged anything yet?",
         )
-        configs = (RawConfig(seen.settings, "console output"),) if seen.settings else ()
         if len(verl) > len(dicts):
             return Log(verl.table(), "line", format="verl console output", configs=configs)
         return _trainer(dicts, seen, configs, wanted, source.name)
@@ -128,6 +140,16 @@ def _note(text: str, seen: _Seen) -> None:
     group = _GROUP.search(text)
     if group is not None:
         seen.settings.setdefault("num_generations", group[1])
+
+
+def _hear(text: str, number: int, seen: _Seen, said: TableBuilder) -> None:
+    """The reward of a line that names one, at the last step that was named, in it or before it."""
+    step, reward = _STEP.search(text), _REWARD.search(text)
+    if step is not None:
+        seen.step = step[1]
+    if reward is not None and seen.step is not None:
+        name = re.sub(r"[_ /]+", "_", reward[1].strip().lower()).replace("average", "avg").removesuffix("s")
+        said.add(number, {"step": seen.step, name: reward[2]})
 
 
 def _is_summary(cells: dict[str, Any]) -> bool:

@@ -66,9 +66,7 @@ class Source:
         first = 1
         for block in self._blocks(LONGEST_LINE):
             yield first, block
-            first += int(
-                np.count_nonzero(np.frombuffer(block, np.uint8) == LINE_END)
-            )  # four times as fast as bytes.count
+            first += int(np.count_nonzero(np.frombuffer(block, np.uint8) == LINE_END))
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
         r"""Each line that is not empty, without its end (``\n`` or ``\r\n``), with its number; else as `blocks`."""

@@ -28,11 +28,25 @@ def broken(seed_number: int) -> tuple[Seed, bytes]:
     return chosen, chosen.wrap(content)
 
 
-def attempt(path: Path) -> str:
-    """``"read"`` or ``"refused"``; whatever else happens is raised, and `TooLong` after ten seconds of work.
+def attempt(folder: Path, seed: Seed, content: bytes) -> str:
+    """Write the broken log, or the configuration beside a sound one, and read it: ``"read"`` or ``"refused"``.
 
+    Whatever else happens is raised, and `TooLong` after ten seconds of work.
     What is shown must be safe to show: one printable line.
     """
+    path = folder / seed.name
+    path.write_bytes(content)
+    if seed.log is not None:
+        path = folder / "log.jsonl"
+        path.write_bytes(seed.log)
+    try:
+        return _read(path)
+    finally:
+        for written in folder.iterdir():
+            written.unlink()
+
+
+def _read(path: Path) -> str:
     with _time_limit():
         try:
             runs = read_runs(path)

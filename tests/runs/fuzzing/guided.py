@@ -20,9 +20,7 @@ def main() -> None:
 
         def one(content: bytes) -> None:
             seed = chosen[content[0] % len(chosen)] if content else chosen[0]
-            path = Path(folder) / seed.name
-            path.write_bytes(seed.wrap(content[1:]))
-            attempt(path)
+            attempt(Path(folder), seed, seed.wrap(content[1:]))
 
         atheris.Setup(sys.argv, one)
         atheris.Fuzz()

@@ -20,6 +20,17 @@ from tensorboardX import SummaryWriter
 from tests.runs.writing import rows
 
 ROWS = 24
+CONFIG = {
+    "num_generations": 8,
+    "per_device_train_batch_size": 16,
+    "learning_rate": 1e-6,
+    "adam_beta1": 0.9,
+    "beta": 0.04,
+    "lr_scheduler_type": "constant",
+    "reward_weights": [1.0, 0.5],
+    "logging_steps": 1,
+    "trl_version": "0.28.0",
+}
 
 
 def _whole(content: bytes) -> bytes:
@@ -28,11 +39,15 @@ def _whole(content: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class Seed:
-    """A file's `content` before `wrap` packs it, so that what is broken inside gets past gzip and checksums."""
+    """A file's `content` before `wrap` packs it, so that what is broken inside gets past gzip and checksums.
+
+    Beside a configuration file lies a sound `log`, which is the one that is read.
+    """
 
     name: str
     content: bytes
     wrap: Callable[[bytes], bytes] = _whole
+    log: bytes | None = None
 
 
 @cache
@@ -82,6 +97,13 @@ def seeds() -> tuple[Seed, ...]:
             "completions.parquet",
             _parquet({"step": [1] * 8, "prompt": ["a", "b"] * 4, "completion": ["x"] * 8, "f": [0.0, 1.0] * 4}),
         ),
+        Seed("config.json", json.dumps(CONFIG, indent=1).encode(), log=lines),
+        Seed(
+            "config.yaml",
+            b"actor_rollout_ref:\n  rollout:\n    n: 8\n  actor: {optim: {lr: 1.0e-6}}\nseed: 2001-01-01\n",
+            log=lines,
+        ),
+        Seed("config.toml", b"[orchestrator]\ngroup_size = 8\n[trainer.optim]\nlr = 1e-6\n", log=lines),
     )
 
 

@@ -16,15 +16,12 @@ BATCH = 150
 
 @pytest.mark.parametrize("seed", seeds(), ids=lambda seed: seed.name)
 def test_the_sound_logs_are_read(tmp_path, seed):
-    path = tmp_path / seed.name
-    path.write_bytes(seed.wrap(seed.content))
-    assert read_log(path).table.names
-    assert attempt(path) == "read" or seed.name in ("completions.parquet",)
+    assert attempt(tmp_path, seed, seed.wrap(seed.content)) == "read" or seed.name in ("completions.parquet",)
 
 
 def test_the_sound_logs_cover_the_formats(tmp_path):
     formats = set()
-    for seed in seeds():
+    for seed in (seed for seed in seeds() if seed.log is None):
         (tmp_path / seed.name).write_bytes(seed.wrap(seed.content))
         formats.add(read_log(tmp_path / seed.name).format)
     assert len(formats) >= 12, formats
@@ -35,10 +32,8 @@ def test_broken_logs_are_read_or_refused(tmp_path, first):
     outcomes = set()
     for number in range(first, first + BATCH):
         seed, content = broken(number)
-        path = tmp_path / seed.name
-        path.write_bytes(content)
         try:
-            outcomes.add(attempt(path))
+            outcomes.add(attempt(tmp_path, seed, content))
         except (Exception, TooLong) as error:
             raise AssertionError(f"the broken log {number} ({seed.name}) breaks the reader too") from error
     assert outcomes == {"read", "refused"}

@@ -22,18 +22,15 @@ def main(first: int, count: int, memory: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for number in range(first, first + count):
             seed, content = broken(number)
-            path = Path(folder) / seed.name
-            path.write_bytes(content)
             begin = time.process_time()
             try:
-                outcomes[attempt(path)] += 1
+                outcomes[attempt(Path(folder), seed, content)] += 1
             except BaseException as error:
                 outcomes["finding"] += 1
                 at = traceback.extract_tb(error.__traceback__)[-1]
                 where = f"{Path(at.filename).name}:{at.lineno}"
                 findings.append(f"log {number} ({seed.name}): {type(error).__name__} at {where}: {str(error)[:200]}")
             longest = max(longest, time.process_time() - begin)
-            path.unlink()
     memory_used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     said = {"outcomes": outcomes, "findings": findings, "longest_s": longest, "most_memory_mib": memory_used}
     print(json.dumps(said))

@@ -14,7 +14,7 @@ import os
 import pickle
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
@@ -67,7 +67,7 @@ def _describe(leaf: Any) -> str | None:
     return None if " at 0x" in repr(leaf) else repr(leaf)
 
 
-def _digest(function: Callable[..., Any], signature: _Signature) -> str | None:
+def _digest(function: Callable[..., Any], options: Mapping[str, Any], signature: _Signature) -> str | None:
     """Names a program on this machine, or None where it cannot be named."""
     static = [_describe(function), *("array" if leaf is None else _describe(leaf[1]) for leaf in signature.static)]
     tree, device = str(signature.tree), _device()
@@ -77,7 +77,9 @@ def _digest(function: Callable[..., Any], signature: _Signature) -> str | None:
     machine = (topology.fingerprint(), device.client.platform_version, device.id, os.cpu_count())
     told = (sorted(jax.config.values.items()), os.environ.get("XLA_FLAGS"))
     shapes = [(shape, str(dtype)) for shape, dtype in signature.arrays]
-    return hashlib.sha256(repr((_package_digest(), machine, told, tree, shapes, static)).encode()).hexdigest()[:32]
+    return hashlib.sha256(repr((_package_digest(), options, machine, told, tree, shapes, static)).encode()).hexdigest()[
+        :32
+    ]
 
 
 def _folder() -> Path | None:
@@ -119,11 +121,13 @@ class Program[**P, R]:
     """`function`, compiled as `jax.jit` does: arrays among the leaves of its arguments are inputs, all else is static.
 
     Called while JAX traces another function, it is that function itself. Threads that call it at once compile it once.
+    A `quick` program takes less of the compiler's time and a little more of its own: for what runs once in a fit.
     """
 
-    def __init__(self, function: Callable[P, R]) -> None:
+    def __init__(self, function: Callable[P, R], *, quick: bool = False) -> None:
         functools.update_wrapper(self, function)
         self._function = function
+        self._options: dict[str, bool | str] = {"xla_backend_optimization_level": "1"} if quick else {}
         self._programs: dict[_Signature, Callable[..., Any]] = {}
         self._lock = threading.Lock()
 
@@ -141,14 +145,14 @@ class Program[**P, R]:
 
     def _obtain(self, signature: _Signature) -> Callable[..., R]:
         """The program that was kept, or one compiled now, and kept."""
-        digest, folder = _digest(self._function, signature), _folder()
+        digest, folder = _digest(self._function, self._options, signature), _folder()
         if digest is None or folder is None:
-            return self._lower(signature).compile()
+            return self._lower(signature).compile(self._options)
         file = folder / f"{self._function.__name__.strip('_')}-{digest}.program"
         with suppress(Exception):  # whatever is wrong with a file, the remedy is the same
             return _load(file, len(signature.arrays))
         lowered = self._lower(signature)
-        program = lowered.compile()
+        program = lowered.compile(self._options)
         _keep(program, "lapack_" in lowered.as_text(), file)
         return program
 

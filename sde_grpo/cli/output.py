@@ -128,9 +128,14 @@ def files_of(fit: Fit, summary: dict[str, Any]) -> dict[str, bytes]:
     from sde_grpo.plots import plot_bands, plot_checks
 
     files = {"summary.json": to_json(summary).encode()}
-    with tempfile.TemporaryDirectory(prefix="sde-grpo-") as place:
-        fit.save(Path(place) / "fit.nc")
-        files["fit.nc"] = (Path(place) / "fit.nc").read_bytes()
+    try:
+        with tempfile.TemporaryDirectory(prefix="sde-grpo-") as place:
+            fit.save(Path(place) / "fit.nc")
+            files["fit.nc"] = (Path(place) / "fit.nc").read_bytes()
+    except OSError as error:
+        raise InputError(
+            f"The folder for temporary files cannot be written ({error.strerror}); set TMPDIR to one with room."
+        ) from error
     for name, plot in (("bands.png", plot_bands), ("checks.png", plot_checks)):
         picture = io.BytesIO()
         plot(fit).savefig(picture, dpi=130)

@@ -59,7 +59,7 @@ def on_dask(work: Callable[..., Any], jobs: Iterable[tuple[Any, tuple[Any, ...]]
         pending: dict[Any, Any] = {}
 
         def arrived() -> Iterator[Done]:
-            for future in dask.wait(list(pending), return_when=dask.FIRST_COMPLETED).done:
+            for future in dask.wait(list(pending), return_when="FIRST_COMPLETED").done:
                 job, error = pending.pop(future), future.exception()
                 if error is not None and not isinstance(error, InputError):
                     raise error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -38,7 +39,7 @@ def _thinned(sites: Sites) -> dict[str, Float[Array, " kept"]]:
     return {name: jnp.asarray(values)[:, ::step][:, :kept].ravel() for name, values in sites.items()}
 
 
-@Program
+@partial(Program, quick=True)
 def _evaluate(
     key_prior: Array, key_paths: Array, design: Design, sites: Sites
 ) -> tuple[dict[str, Array], dict[str, Array], Trajectories]:
@@ -57,7 +58,7 @@ def keys(seed: int) -> tuple[Array, ...]:
     return _keys(np.asarray(seed))
 
 
-@Program
+@partial(Program, quick=True)
 def _predict(seed: ArrayLike, design: Design, sites: Sites) -> Trajectories:
     return trajectories(jax.random.key(seed), design, _thinned(sites))
 

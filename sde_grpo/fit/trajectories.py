@@ -79,5 +79,5 @@ def extended(design: Design, times: NDArray[np.float64]) -> Design:
         "gap_index": index,
         "observed": np.concatenate([design.observed, np.zeros(len(times), bool)]),
     }
-    fields = {name: jnp.asarray(values) for name, values in fields.items()}
-    return eqx.tree_at(lambda d: tuple(getattr(d, n) for n in fields), design, tuple(fields.values()))
+    arrays = jax.device_put(tuple(fields.values()))
+    return eqx.tree_at(lambda d: tuple(getattr(d, n) for n in fields), design, arrays)

@@ -74,9 +74,11 @@ def convergence(sites: Mapping[str, Float[Array, "chain draw"] | NDArray]) -> Co
 
 
 def importance_summary(log_weight: Float[NDArray, " draw"]) -> tuple[float, float]:
-    """Log of the mean weight, and the shape of the weights' upper tail (Pareto k-hat)."""
+    """Log of the mean weight, and the shape of the weights' upper tail (Pareto k-hat; -1 where all are equal)."""
     from arviz_stats.base.array import array_stats
 
     finite = log_weight[np.isfinite(log_weight)]
     evidence = np.logaddexp.reduce(finite) - np.log(log_weight.size)
+    if np.ptp(finite) < 1e-6:
+        return float(evidence), -1.0
     return float(evidence), float(np.asarray(array_stats.psislw(-finite)[1]))

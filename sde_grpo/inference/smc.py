@@ -45,13 +45,20 @@ class _Refreshed(NamedTuple):
 
 
 @Program
+def _keys(key: Array) -> tuple[list[Array], list[Array]]:
+    """For cooling and for refreshing, each population its own."""
+    cool, refresh = jax.random.split(key)
+    return list(jax.random.split(cool, POPULATIONS)), list(jax.random.split(refresh, POPULATIONS))
+
+
+@Program
 def _cool(key: Array, model: Model, args: tuple[Any, ...]) -> Cooled:
     return cool(key, build_target(model, args), PARTICLES, SWEEPS)
 
 
 @Program
-def _kernels(particles: Float[Array, "n d"]) -> Mixture:
-    return mixture_from_particles(particles, KERNELS)
+def _kernels(particles: list[Float[Array, "n d"]]) -> Mixture:
+    return mixture_from_particles(jnp.concatenate(particles), KERNELS)
 
 
 @Program
@@ -76,7 +83,7 @@ def sample_smc(key: Array, model: Model, args: tuple[Any, ...], *, progress: boo
     Whether the draws will do is for `convergence` to say. Raises `InputError` where a population does not reach the
     posterior at all.
     """
-    key_cool, key_refresh = jax.random.split(key)
+    keys_cool, keys_refresh = _keys(key)
     bar = tqdm(total=2 * POPULATIONS, disable=not progress, file=sys.stderr, leave=False, desc="sampling")
     with bar, ThreadPoolExecutor(min(os.cpu_count() or 1, POPULATIONS)) as pool:
 
@@ -87,17 +94,15 @@ def sample_smc(key: Array, model: Model, args: tuple[Any, ...], *, progress: boo
                 bar.update()
             return found
 
-        keys = jax.random.split(key_cool, POPULATIONS)
-        cooled: list[Cooled] = of_each(lambda k: _cool(k, model, args), keys)
+        cooled: list[Cooled] = of_each(lambda k: _cool(k, model, args), keys_cool)
         require(
             all(bool(c.finished) for c in cooled),
             "The particles did not reach the posterior: the likelihood is too sharp, or not a number, for most of the "
             "prior. Check the scale of the rewards and their range (--reward-range).",
         )
         populations = [c.population for c in cooled]
-        mixture = _kernels(jnp.concatenate([p.z for p in populations]))
-        keys = jax.random.split(key_refresh, POPULATIONS)
-        refreshed = of_each(lambda k, p: _refresh(k, p, mixture, model, args), keys, populations)
+        mixture = _kernels([p.z for p in populations])
+        refreshed = of_each(lambda k, p: _refresh(k, p, mixture, model, args), keys_refresh, populations)
     together: Any = jax.tree.map(lambda *parts: np.stack(parts), *refreshed)
     shape = (POPULATIONS, PARTICLES)
     log_evidence, tail = importance_summary(together.log_weight.ravel())

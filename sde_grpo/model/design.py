@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Literal
 
 import equinox as eqx
-import jax.numpy as jnp
+import jax
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
+from numpy.typing import ArrayLike
 
 from sde_grpo.errors import require
 from sde_grpo.likelihood.links import Link
@@ -41,6 +42,11 @@ class Design(eqx.Module):
     bounded: bool = eqx.field(static=True)
 
 
+def _array(values: ArrayLike) -> Array:
+    """Put on the device as it is: `jnp.asarray` compiles a program for every shape."""
+    return jax.device_put(np.asarray(values, dtype=float))
+
+
 def update_rule(configuration: Configuration) -> UpdateRule | None:
     """The update rule, where learning rate, momentum and refresh interval are all known; otherwise None."""
     c = configuration
@@ -48,12 +54,12 @@ def update_rule(configuration: Configuration) -> UpdateRule | None:
         return None
     # Arrays, not numbers: another learning rate is then no other program to compile.
     return UpdateRule(
-        jnp.asarray(c.learning_rate, dtype=float),
-        jnp.asarray(c.momentum, dtype=float),
+        _array(c.learning_rate),
+        _array(c.momentum),
         c.momentum_kind or "heavy_ball",
         c.refresh_interval,
         c.lag_schedule or "periodic",
-        jnp.asarray(1.0),
+        _array(1.0),
     )
 
 
@@ -94,13 +100,13 @@ def build_design(run: Run, link: Link | None = None, dynamics: Dynamics | None =
     averaged = c.rows_averaged or 1.0
     known = c.group_size is not None and c.prompts_per_step is not None
     per_value = (c.group_size or 1) * (c.prompts_per_step or 1) * averaged
-    f = lambda x: jnp.asarray(x, dtype=float)  # noqa: E731
+    f = _array
     return Design(
         reward=f((run.reward - low) / width),
         time=f(time),
         gaps=f(gaps),
-        gap_index=jnp.asarray(index),
-        observed=jnp.asarray(np.ones(len(time), bool)),
+        gap_index=jax.device_put(index),
+        observed=jax.device_put(np.ones(len(time), bool)),
         length=f(time[-1]),
         averaged=f(averaged),
         resolution=f(1.0 / per_value if run.binary else 1e-3),
@@ -131,5 +137,5 @@ def padded(design: Design) -> Design:
         "gap_index": np.pad(design.gap_index, (0, more), constant_values=min(1, gaps - 1)),
         "observed": np.pad(design.observed, (0, more)),
     }
-    fields = {name: jnp.asarray(values) for name, values in fields.items()}  # NumPy: nothing is compiled for it
-    return eqx.tree_at(lambda d: tuple(getattr(d, n) for n in fields), design, tuple(fields.values()))
+    arrays = jax.device_put(tuple(fields.values()))
+    return eqx.tree_at(lambda d: tuple(getattr(d, n) for n in fields), design, arrays)

@@ -67,7 +67,7 @@ class UpdateRule(eqx.Module):
             f"at least {least}, and a whole number.",
         )
         require(
-            bool(abs(self.stale_fraction) < math.inf), f"stale_fraction is {self.stale_fraction}; it must be finite."
+            math.isfinite(float(self.stale_fraction)), f"stale_fraction is {self.stale_fraction}; it must be finite."
         )
         if self.lag_weights is not None:
             self._check_weights(self.lag_weights)

@@ -173,7 +173,7 @@ def test_a_full_disk_leaves_nothing_half_written(tmp_path, monkeypatch):
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("sde_grpo.plots.plot_checks", full)
+    monkeypatch.setattr(Path, "write_bytes", full)
     result = invoke("fit", LOG, "--out", tmp_path / "out", "--json")
     assert result.exit_code == 2
     assert result.stdout == ""

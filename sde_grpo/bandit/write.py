@@ -103,10 +103,10 @@ def write(directory: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     truth = {}
     for run in runs():
-        _write_text(directory / f"{run.name}.csv", _trace(run.settings, simulate(run.settings, seed=run.seed)))
-        truth[f"{run.name}.csv"] = _truth(run)
-    _write_text(directory / "true_parameters.json", json.dumps(truth, indent=1) + "\n")
-    _write_text(directory / "README.md", _README)
+        write_text(directory / f"{run.name}.csv", _trace(run.settings, simulate(run.settings, seed=run.seed)))
+        truth[f"{run.name}.csv"] = truth_of(run)
+    write_text(directory / "true_parameters.json", json.dumps(truth, indent=1) + "\n")
+    write_text(directory / "README.md", _README)
 
 
 def _trace(settings: BanditSettings, simulation: Simulation) -> str:
@@ -117,7 +117,7 @@ def _trace(settings: BanditSettings, simulation: Simulation) -> str:
     return "\n".join([",".join(("step", "reward", *_COLUMNS)), *rows, ""])
 
 
-def _truth(run: Run) -> dict[str, Any]:
+def truth_of(run: Run) -> dict[str, Any]:
     s = run.settings
     bandit = (s.p_ref, s.kl_weight, s.group_size)
     kappa = curvature(*bandit)
@@ -137,7 +137,8 @@ def _rounded(value: float) -> float:
     return float(f"{value:.{_SIGNIFICANT_DIGITS}g}")
 
 
-def _write_text(path: Path, text: str) -> None:
+def write_text(path: Path, text: str) -> None:
+    """The same bytes on every system."""
     path.write_text(text, encoding="utf-8", newline="\n")
 
 

@@ -1,4 +1,4 @@
-"""Write the group-size sweep of the bandit: `python -m sde_grpo.bandit.write_sweep [DIR]`, the same bytes every time."""
+"""Write the group-size sweep of the bandit, the same bytes always: `python -m sde_grpo.bandit.write_sweep [DIR]`."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _DISTANCE = 0.08  # in p, below the fixed point of each G
 _README = """\
 # A group-size sweep with known answers
 
-Sampled GRPO on the two-armed softmax bandit, G = 2 to 64, four seeds each, 200 steps, all else equal. Both the level at which
-a run ends and its relaxation time depend on G here, by an amount that finite groups cause and that is known exactly
-(theory note, section 5): a test of group-size invariance must find the change, and find it gone once the exact
-finite-G correction is made.
+Sampled GRPO on the two-armed softmax bandit, G = 2 to 64, four seeds each, 200 steps, all else equal. Both the level
+at which a run ends and its relaxation time depend on G here, by an amount that finite groups cause and that is known
+exactly (theory note, section 5): a test of group-size invariance must find the change, and find it gone once the
+exact finite-G correction is made.
 
 Written by
 
@@ -36,10 +36,10 @@ with fixed seeds: the same bytes every time. Nothing here comes from elsewhere. 
 | `sweep.csv` | all runs in one file, told apart by `group_size` and `seed` |
 | `true_parameters.json` | the truth for every group size and for every run, keyed `G<group size>-s<seed>` |
 
-Every run starts 0.08 below its own fixed point. `sweep.csv` has `group_size`, `seed`, `step` (from 1), `reward` (mean of the
-batch before the update, six decimals), and the settings that all runs share; the KL weight is 1.2 to a reference that
-succeeds with probability 0.3. All prompts are alike, and runs share no random numbers: there is nothing to pair, and
-given p a row has variance p(1 - p)/(G P).
+Every run starts 0.08 below its own fixed point. `sweep.csv` has `group_size`, `seed`, `step` (from 1), `reward` (mean
+of the batch before the update, six decimals), and the settings that all runs share; the KL weight is 1.2 to a
+reference that succeeds with probability 0.3. All prompts are alike, and runs share no random numbers: there is
+nothing to pair, and given p a row has variance p(1 - p)/(G P).
 
 | G | 2 | 4 | 8 | 16 | 32 | 64 |
 |---|---|---|---|---|---|---|

@@ -1,4 +1,4 @@
-"""The 1/sqrt(G) band: how far the policy wanders about its plateau at each group size, and what is only sampling noise."""
+"""The 1/sqrt(G) band: how far the policy wanders at each group size, and what is only sampling noise."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ class FluctuationBand:
     """Stationary sd of the policy in reward units against G.
 
     - `group_size`: (point,); `low`, `middle`, `high`: the credible band there (5, 50 and 95 %).
-    - `leading`: middle(G_max) sqrt(G_max/G), the leading law; `exact`: the finite-G curve, or None where it does not apply.
+    - `leading`: middle(G_max) sqrt(G_max/G), the leading law; `exact`: the finite-G curve, or None where it does not
+      apply.
     - `run_group_size`, `own`: each run's G and its own estimate.
     - `raw_sd`: of each run's residuals; `noise_sd`: the part of it that is sampling noise.
     """
@@ -38,7 +39,7 @@ class FluctuationBand:
 
     @property
     def noise_share(self) -> float:
-        """Median over the runs of noise^2/raw^2, at most 1: the share of the residual variance that is sampling noise."""
+        """Median over the runs of noise^2/raw^2, at most 1: the share of sampling noise in the residual variance."""
         return float(np.median(np.minimum(1.0, (self.noise_sd / self.raw_sd) ** 2)))
 
     def as_dict(self) -> dict[str, Any]:
@@ -83,8 +84,8 @@ def fluctuation_band(
 ) -> FluctuationBand:
     """Band of exp(line of log sd in log2 G), with the laws and the runs' own estimates.
 
-    The exact curve is sd(G) ~ w_G sqrt(tau_G Var s_G(p_G)), w = p(1-p), with plateau p_G and relaxation time tau_G as the
-    runs show them and Var s the exact variance of a group's signal; like the leading law it is set to the band's
+    The exact curve is sd(G) ~ w_G sqrt(tau_G Var s_G(p_G)), w = p(1-p), with plateau p_G and relaxation time tau_G as
+    the runs show them and Var s the exact variance of a group's signal; like the leading law it is set to the band's
     middle at the greatest G, so both are statements on the *shape*.
 
     **Arguments**

@@ -45,7 +45,7 @@ def density_at(draws: Float[np.ndarray, "chain draw"], point: float) -> Density:
     Raises `InputError` for draws that are all alike or not finite. Source: Hjort and Glad (1995),
     doi:10.1214/aos/1176324627.
     """
-    from arviz_stats.base import array_stats
+    from arviz_stats.base.array import array_stats
 
     flat = draws.ravel()
     mean, sd = float(flat.mean()), float(flat.std())

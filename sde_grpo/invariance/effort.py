@@ -31,7 +31,8 @@ class Effort(NamedTuple):
 def effort(mean: float, sd: float, prior_sd: float, region: Region, questions: int = 1) -> Effort:
     """Smallest f among `FACTORS` for which f times the data decide with chance `ASSURANCE`.
 
-    The posterior is taken as normal, 1/s^2 = 1/s_0^2 + I, with the information I of the data proportional to their amount, so
+    The posterior is taken as normal, 1/s^2 = 1/s_0^2 + I, with the information I of the data proportional to their
+    amount, so
 
         1/s_f^2 = 1/s_0^2 + f I,    and its mean, as predicted today, is Normal(m, s^2 - s_f^2):
 

@@ -30,8 +30,9 @@ def own_spread(
 ) -> OwnSpread:
     """Profile likelihood of sigma in r_k = x_k + e_k, Cov(x_j, x_k) = sigma^2 exp(-|t_j - t_k|/tau), e_k white.
 
-    The variance of e_k is profiled out, so the estimate rests on the *memory* of the residuals: variance without memory is
-    sampling noise, however large. The interval holds the sigma whose log likelihood is within chi2_1(0.90)/2 of the best.
+    The variance of e_k is profiled out, so the estimate rests on the *memory* of the residuals: variance without
+    memory is sampling noise, however large. The interval holds the sigma whose log likelihood is within
+    chi2_1(0.90)/2 of the best.
 
     **Arguments**
 
@@ -39,8 +40,8 @@ def own_spread(
     - `times`: of the rows, in steps; anything where `residual` is NaN.
     - `relaxation_time`: tau of each run, in steps; the overdamped memory.
 
-    One scalar Kalman filter over all runs and grid points at once. The trajectory is taken as known, which makes sigma a
-    little small where it was fitted to few rows.
+    One scalar Kalman filter over all runs and grid points at once. The trajectory is taken as known, which makes
+    sigma a little small where it was fitted to few rows.
     """
     variance = np.nanvar(residual, axis=1)[:, None, None]
     sigma2, noise = np.broadcast_arrays(variance * _SIGMA2[None, :, None], variance * _NOISE[None, None, :])

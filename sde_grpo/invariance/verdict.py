@@ -49,15 +49,15 @@ def rope_mass(draws: Float[np.ndarray, "..."], region: Region) -> float:
 def decide(draws: Float[np.ndarray, "..."], region: Region, questions: int = 1) -> Verdict:
     """Three-way verdict on a quantity whose null is the centre of the region.
 
-    - changed: P(b > high) or P(b < low) is at least 1 - alpha/(2 m). On *one* side: for a wide posterior the mass outside
-      on both sides together is near 1 whatever the truth, and would cry wolf.
+    - changed: P(b > high) or P(b < low) is at least 1 - alpha/(2 m). On *one* side: for a wide posterior the mass
+      outside on both sides together is near 1 whatever the truth, and would cry wolf.
     - invariant: P(low <= b <= high) >= `INSIDE`.
     - undecided: neither.
 
-    What is controlled, for a posterior whose intervals cover as they say: with b at the null the chance of "changed" is at
-    most alpha/m (two tails of alpha/(2 m), less what the region leaves between); with b at an end of the region it
-    is at most alpha/(2 m), plus next to nothing. The chance of "invariant" is at most 1 - `INSIDE` for a b outside it.
-    A prior that is centred on the null makes "changed" rarer still.
+    What is controlled, for a posterior whose intervals cover as they say: with b at the null the chance of "changed"
+    is at most alpha/m (two tails of alpha/(2 m), less what the region leaves between); with b at an end of the region
+    it is at most alpha/(2 m), plus next to nothing. The chance of "invariant" is at most 1 - `INSIDE` for a b outside
+    it. A prior that is centred on the null makes "changed" rarer still.
 
     **Arguments**
 

@@ -46,7 +46,7 @@ def load_model(folder: str | Path) -> LearnedModel:
     specification = json.loads(contents[SPECIFICATION])
     require(
         specification.get("format") == FORMAT,
-        f"{folder / SPECIFICATION} has format {specification.get('format')!r}; this version of sde_grpo reads {FORMAT}.",
+        f"{folder / SPECIFICATION} has format {specification.get('format')!r}; this version reads format {FORMAT}.",
     )
     return LearnedModel(folder.name, specification, _posterior(folder / POSTERIOR), contents[CARD].decode())
 

@@ -1,4 +1,4 @@
-"""The band and the runs' own estimates, on simulated fluctuations of known size: large, small beside the noise, none."""
+"""The band and the runs' own estimates, on simulated fluctuations: large, small beside the noise, none."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ def test_own_estimates_cover_and_a_run_without_fluctuation_gives_an_upper_limit(
 
 
 def test_noise_of_any_size_does_not_pass_for_fluctuation():
-    """Raw residuals that fall as 1/sqrt(G) with no fluctuation at all: the raw sd shows the law, the estimate does not."""
+    """Raw residuals fall as 1/sqrt(G) without any fluctuation: the raw sd shows the law, the estimate does not."""
     sizes = np.repeat([2.0, 8.0, 32.0], 20)
     y, times = residuals(np.zeros(60), 0.4 / np.sqrt(sizes), seed=4)
     found = own_spread(y, times, np.full(60, TAU))

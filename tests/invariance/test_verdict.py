@@ -15,7 +15,7 @@ SWEEPS = 4000
 
 
 def verdicts(truth: float, sd: float, questions: int = 1, region: Region = REGION) -> dict[str, float]:
-    """Shares of the verdicts over `SWEEPS` sweeps whose posteriors are Normal(estimate, sd), estimate about the truth."""
+    """Shares of the verdicts over `SWEEPS` posteriors Normal(estimate, sd), the estimate scattered about the truth."""
     rng = np.random.default_rng(17)
     means = truth + sd * rng.standard_normal(SWEEPS)
     found = [decide(m + sd * DRAWS, region, questions) for m in means]

@@ -107,8 +107,11 @@ def _clean(source: str, logged: Logged, restarts: Restarts) -> tuple[Vector, Vec
         )
     kept = int(finite.sum())
     order = np.argsort(steps[finite], kind="stable")
-    steps, reward = average_repeats(steps[finite][order], rewards[finite][order])
-    if len(steps) < kept:
+    stamped, values = steps[finite][order], rewards[finite][order]
+    steps, reward = average_repeats(stamped, values)
+    if len(steps) < kept and np.array_equal(reward[np.searchsorted(steps, stamped)], values):
+        warnings.append(f"{kept} rows were reduced to {len(steps)}: some steps were logged more than once, unchanged.")
+    elif len(steps) < kept:
         warnings.append(
             f"{kept} rows were averaged to {len(steps)}: consecutive rows with the same step are taken as "
             "micro-batches of it."

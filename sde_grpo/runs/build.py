@@ -125,7 +125,7 @@ def _infer_refresh(settings: Settings, logging_steps: float | None, rows: Vector
         return
     usual = float(np.median(gaps))
     if usual > 1 and usual == int(usual) and np.mean(gaps == usual) > 0.9:
-        settings.add("refresh_interval", int(usual), f"log (a reward in every {usual:g}th row only)")
+        settings.add("refresh_interval", int(usual), f"log (a reward in one row of {usual:g} only)")
 
 
 def _with_prompts(run: Run) -> Run:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sde_grpo.errors import InputError, require
+from sde_grpo.runs.cells import listed
 
 MomentumKind = Literal["heavy_ball", "ema"]
 LagSchedule = Literal["periodic", "constant"]
@@ -96,13 +97,13 @@ class Configuration:
         table = values.pop("run", {})
         require(isinstance(table, dict), f"{path.name}: run is {table!r}; it must be a table, headed by [run].")
         twice = sorted(table.keys() & values.keys())
-        require(not twice, f"{path.name}: {', '.join(twice)} given both in [run] and outside it; keep one.")
+        require(not twice, f"{path.name}: {listed(twice)} given both in [run] and outside it; keep one.")
         values |= table
         allowed = [field.name for field in fields(cls)]
         unknown = [key for key in values if key not in allowed]
         require(
             not unknown,
-            f"{path.name}: unknown {'key' if len(unknown) == 1 else 'keys'} {', '.join(unknown)}; "
+            f"{path.name}: unknown {'key' if len(unknown) == 1 else 'keys'} {listed(unknown)}; "
             f"allowed are {', '.join(allowed)}.",
         )
         try:

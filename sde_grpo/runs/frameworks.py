@@ -79,6 +79,10 @@ class Keys:
         """The value alone."""
         return self.find(*names)[1]
 
+    def on(self, *names: str) -> bool:
+        """Whether the value is true, as such or as text."""
+        return str(self.value(*names)).lower() == "true"
+
     def number(self, *names: str) -> float | None:
         """The value as a number."""
         return number_or_none(self.value(*names))
@@ -118,9 +122,8 @@ def _read_common(keys: Keys, stated: Stated) -> None:
         "active_sampling",
     )
     for name in switches:
-        key, value = keys.find(name)
-        if value is True or str(value).lower() == "true":
-            stated.facts["filtering"] = f"{stated.origin} ({safe(key)})"
+        if keys.on(name):
+            stated.facts["filtering"] = f"{stated.origin} ({safe(keys.find(name)[0])})"
     _read_lag(keys, stated)
 
 
@@ -128,8 +131,8 @@ def _read_lag(keys: Keys, stated: Stated) -> None:
     """How far sampling may run ahead of training, where the trainer lets it."""
     for switch, knob in _AHEAD:
         key, value = keys.find(knob)
-        on = switch is None or keys.value(switch) is True
-        if on and (value is True or (number_or_none(value) or 0) > 0):
+        on = switch is None or keys.on(switch)
+        if on and (keys.on(knob) or (number_or_none(value) or 0) > 0):
             stated.facts["lag"] = f"{safe(key)} {value} by {stated.origin}"
             return
 
@@ -240,11 +243,11 @@ def _verl(keys: Keys, stated: Stated) -> None:
     _count(stated, "refresh_interval", [prompts, epochs], [mini], words)
     _rate(keys, stated, ("actor.optim.lr_scheduler_type", "actor.optim.warmup_style"), "actor.optim.lr")
     _betas(keys, stated, "actor.optim.betas")
-    if keys.value("actor.use_kl_loss"):
+    if keys.on("actor.use_kl_loss"):
         _pick(keys, stated, "kl_weight", "actor.kl_loss_coef")
-    elif keys.value("algorithm.use_kl_in_reward"):
+    elif keys.on("algorithm.use_kl_in_reward"):
         _pick(keys, stated, "kl_weight", "algorithm.kl_ctrl.kl_coef")
-    elif keys.value("actor.use_kl_loss") is False:
+    elif keys.value("actor.use_kl_loss") is not None:
         stated.set("kl_weight", 0.0, "actor.use_kl_loss")
     stated.set("step_unit", "rollout", "one step is one rollout batch")
 
@@ -258,7 +261,7 @@ def _easyr1(keys: Keys, stated: Stated) -> None:
     _count(stated, "refresh_interval", [prompts, epochs], [batch], words)
     _rate(keys, stated, ("worker.actor.optim.lr_scheduler_type",), "worker.actor.optim.lr")
     _betas(keys, stated, "worker.actor.optim.betas")
-    if keys.value("algorithm.disable_kl") is True:
+    if keys.on("algorithm.disable_kl"):
         stated.set("kl_weight", 0.0, "algorithm.disable_kl")
     else:
         _pick(keys, stated, "kl_weight", "algorithm.kl_coef")

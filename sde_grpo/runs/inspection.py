@@ -88,7 +88,11 @@ def gaps_of(run: Run) -> list[tuple[float, float]]:
 
 
 def run_record(run: Run) -> dict[str, Any]:
-    """One run, ready for JSON. `reward_range` is what was logged; the declared one is in `config`."""
+    """One run, ready for JSON.
+
+    `reward_range` is what was logged; the declared one is in `config`. `warnings` hold everything that was found, and
+    `refusals` those of them that forbid a fit.
+    """
     tenth = min(20, max(1, len(run.reward) // 10))
     noise = float(np.std(np.diff(run.reward)) / np.sqrt(2)) if len(run.reward) > 2 else None
     gaps = gaps_of(run)
@@ -108,7 +112,7 @@ def run_record(run: Run) -> dict[str, Any]:
         "gaps": [list(gap) for gap in gaps[:MOST_GAPS]],
         "gap_count": len(gaps),
         "restarts": run.restarts,
-        "warnings": list(run.warnings),
+        "warnings": [*run.refusals, *run.warnings],
         "refusals": list(run.refusals),
     }
 

@@ -86,7 +86,7 @@ HELD_OUT_PATTERNS = (
     r"eval_.+_reward_mean",
     r"val_.+_reward",
 )
-KIND_COLUMNS = ("type", "kind", "split", "phase")
+KIND_COLUMNS = ("type", "kind", "split", "phase", "mode", "stage", "partition", "subset")
 # Columns that tell runs apart; the ones people would name first come first.
 RUN_COLUMNS: tuple[str, ...] = (
     "group_size",
@@ -228,9 +228,9 @@ class Role:
 
 
 def plain(column: str) -> str:
-    """The name as names are compared here."""
+    """The name as names are compared here; W&B's own keep the underscore in front, for ``_step`` counts calls."""
     name = column.strip().removeprefix("train/").lower().replace("@", "_at_")
-    return re.sub(r"[^a-z0-9]+", "_", name).strip("_")
+    return "_" * name.startswith("_") + re.sub(r"[^a-z0-9]+", "_", name).strip("_")
 
 
 def _exact() -> dict[str, Role]:

@@ -14,7 +14,7 @@ from sde_grpo.runs.source import safe
 from sde_grpo.runs.table import Column, Mask, Table
 
 TRAINING_KINDS = ("rollout", "train", "training")
-HELD_OUT_KINDS = ("eval", "evaluation", "val", "valid", "validation", "test")
+HELD_OUT_KINDS = ("eval", "evaluation", "val", "valid", "validation", "test", "dev", "heldout", "held_out", "held-out")
 
 
 @dataclass(frozen=True)

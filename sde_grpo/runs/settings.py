@@ -21,9 +21,11 @@ SAME_RATE = 1e-6
 _SIGNS: tuple[tuple[str, tuple[str, ...], StepUnit], ...] = (
     ("verl", ("critic_", "training_global_step"), "rollout"),
     ("TRL", ("rewards_", "frac_reward_zero_std", "completions_"), "optimizer"),
+    ("ms-swift", ("global_step_max_steps", "train_speed"), "optimizer"),
     ("tinker", ("env_all_",), "rollout"),
-    ("prime-rl", ("agg_all_", "agg_effective_"), "rollout"),
+    ("prime-rl", ("agg_all_", "agg_effective_", "batch_solve_none", "batch_solve_all"), "rollout"),
     ("OpenRLHF", ("rollout_reward_mean", "rollout_response_length"), "rollout"),
+    ("NeMo-RL", ("baseline_reward_", "gen_kl_error", "token_mult_prob_error"), "rollout"),
     ("open-instruct", ("scores", "batch_filtered_prompts"), "rollout"),
     ("EasyR1", ("reward_overall",), "rollout"),
 )
@@ -86,7 +88,7 @@ def from_log(log: Log, choice: Choice, table: Table, rows: Mask) -> Settings:
         settings.add("step_unit", "rollout", f"log ({safe(choice.step)} column)")
     else:
         for trainer, starts, unit in _SIGNS:
-            if any(plain(name).startswith(starts) for name in table.columns):
+            if any(plain(name).startswith(starts) for name in table.names):
                 counted = "one row a rollout batch" if unit == "rollout" else "its steps are optimizer steps"
                 settings.add("step_unit", unit, f"log ({trainer} columns, {counted})")
                 break
@@ -115,9 +117,17 @@ def averaging_window(settings: Settings, logging_steps: float | None, row_steps:
 
 
 def warn_of_unit(settings: Settings) -> None:
-    """Warn where K_ref > 1 and the unit of the steps has to be assumed."""
+    """Warn where K_ref > 1 and a step is a whole rollout batch, or has to be assumed to be an optimizer update."""
     known = settings.configuration
-    if known.refresh_interval is not None and known.refresh_interval > 1 and known.step_unit is None:
+    if known.refresh_interval is None or known.refresh_interval == 1:
+        return
+    if known.step_unit == "rollout" and not settings.provenance["refresh_interval"].startswith("--"):
+        settings.warnings.append(
+            f"A step of this log is a rollout batch, on which the optimizer takes {known.refresh_interval} steps "
+            "(refresh_interval): do not compare its time constants with those of a log that counts optimizer steps, as "
+            "TRL's does."
+        )
+    elif known.step_unit is None:
         settings.warnings.append(
             f"The refresh interval is {known.refresh_interval}, but the log does not say what a step is: steps are "
             'taken as optimizer updates. If they count rollout batches, write step_unit = "rollout" in the file '

@@ -28,7 +28,9 @@ NAMES = (
     "training_metadata",
 )
 # Folders of a run in which its log lies one level below its configuration.
-INNER = re.compile(r"checkpoint-\d+|runs|logs?|tensorboard|files|completions|[A-Z][a-z]{2}\d\d_\d\d-\d\d-\d\d_.*")
+INNER = re.compile(
+    r"checkpoint-\d+|runs|logs?|tensorboard|files|completions|orchestrator|trainer|[A-Z][a-z]{2}\d\d_\d\d-\d\d-\d\d_.*"
+)
 
 
 def find_sidecars(path: Path) -> Iterator[RawConfig]:

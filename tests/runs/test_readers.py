@@ -63,7 +63,7 @@ def test_one_column_is_numbered(tmp_path):
         (b'{"runs": [1, 2], "step": 3}', "an object with the keys runs, step.*log_history"),
         (b'{\n"runs": [1, 2]\n}', "an object with the keys runs.*log_history"),
         (b"[]", "JSON list is empty"),
-        (b"[1, 2]", "entry 1: found a number where a row was expected"),
+        (b"[1, [2]]", "entry 1: found a number where a row was expected"),
         (b'{"log_history": []}', "log_history is empty"),
         (b'{"log_history": 3}', "log_history is not a list"),
         (b'{\n "log_history": [\n  {"step": 1, "rew', "cut off at line 3, character"),

@@ -26,6 +26,14 @@ def test_rollout_rows_are_preferred_and_eval_rows_become_a_series(tmp_path, colu
     assert warning.startswith("1 evaluation row lies among the training rows: kept apart, as the held-out series")
 
 
+@pytest.mark.parametrize("column", ["mode", "stage", "split"])
+def test_held_out_rows_under_other_names(tmp_path, column):
+    table = [part for row in rows() for part in (row | {column: "train"}, row | {column: "dev", "reward": 0.4})]
+    run = read_run(write_csv(tmp_path / "log.csv", table))
+    np.testing.assert_array_equal(run.reward, curve())
+    assert set(run.series["eval_reward"].values) == {0.4}
+
+
 def test_train_rows_without_rollout_rows(tmp_path):
     table = [{"split": kind, **row} for row in rows() for kind in ("eval", "train")]
     assert len(read_run(write_csv(tmp_path / "log.csv", table)).reward) == 30

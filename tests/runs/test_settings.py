@@ -82,6 +82,13 @@ def test_an_unknown_unit_matters_when_the_policy_lags(tmp_path):
     assert read_run(path, options=Configuration(refresh_interval=4, step_unit="rollout")).warnings == ()
 
 
+def test_steps_that_are_whole_rollout_batches_are_named(tmp_path):
+    (tmp_path / "config.json").write_text('{"group_size": 8, "refresh_interval": 4}')
+    path = write_csv(tmp_path / "log.csv", [{"grpo_step": row["step"], "reward": row["reward"]} for row in rows()])
+    (warning,) = read_run(path).warnings
+    assert "a rollout batch, on which the optimizer takes 4 steps" in warning
+
+
 def every(step: int) -> list[dict]:
     return [row | {"step": step * row["step"]} for row in rows()]
 
@@ -136,7 +143,11 @@ def test_a_given_range_is_kept_and_checked(tmp_path):
     [
         ("rewards/f/mean", "optimizer"),
         ("train/frac_reward_zero_std", "optimizer"),
-        ("env/all/turns_per_episode", None),
+        ("env/all/turns_per_episode", "rollout"),
+        ("env/steps", None),
+        ("baseline_reward/pct_0", "rollout"),
+        ("train_speed(s/it)", "optimizer"),
+        ("batch/solve_none", "rollout"),
         ("env/all/reward/total", "rollout"),
         ("critic/score/max", "rollout"),
         ("batch/filtered_prompts", "rollout"),

@@ -89,6 +89,22 @@ def test_ms_swift(tmp_path):
     assert_reads(write_jsonl(tmp_path / "logging.jsonl", table), "reward", group_size=8, refresh_interval=4)
 
 
+def test_ms_swift_closes_its_log_with_all_rows_again(tmp_path):
+    table = [{"reward": row["reward"], "global_step/max_steps": f"{row['step']}/30"} for row in rows()]
+    last = {"best_metric": None, "global_step": 30, "log_history": rows(), "memory": 9.0}
+    assert_reads(write_jsonl(tmp_path / "logging.jsonl", [*table, last]), "reward", step_unit="optimizer")
+
+
+def test_the_step_of_a_wandb_history_is_the_trainer_s(tmp_path):
+    """Its own _step counts the calls of log, of which one may fall between two rows."""
+    table = [
+        {"_step": 3 * row["step"], "train/global_step": row["step"], "train/reward": row["reward"]} for row in rows()
+    ]
+    assert_reads(write_jsonl(tmp_path / "history.jsonl", table), "train/reward")
+    alone = [{"_step": row["step"], "_timestamp": 1.7e9, "train/reward": row["reward"]} for row in rows()]
+    assert_reads(write_jsonl(tmp_path / "alone.jsonl", alone), "train/reward")
+
+
 VERL = {"critic/score/mean": 0.0, "actor/lr": 1e-6, "training/global_step": 0, "actor/entropy": 0.5}
 
 
@@ -195,8 +211,9 @@ def test_names_of_the_other_trainers(tmp_path, step, reward, column):
 
 
 def test_prime_rl_writes_several_rows_a_step_into_several_files(tmp_path):
+    output = tmp_path / "output"
     for place in ("orchestrator", "trainer"):
-        (tmp_path / place).mkdir()
+        (output / place).mkdir(parents=True)
     told = [
         part
         for row in rows()
@@ -205,12 +222,13 @@ def test_prime_rl_writes_several_rows_a_step_into_several_files(tmp_path):
             {"step": row["step"], "time": 2.0, "off_policy/mean": 0.5},
         )
     ]
-    write_jsonl(tmp_path / "orchestrator" / "metrics.jsonl", told)
+    write_jsonl(output / "orchestrator" / "metrics.jsonl", told)
     trained = [{"step": row["step"], "optim/lr": 1e-6, "entropy/all/mean": 0.4} for row in rows()]
-    write_jsonl(tmp_path / "trainer" / "metrics.jsonl", trained)
-    assert_reads(tmp_path, "train/agg/all/math/reward/mean", learning_rate=1e-6, step_unit="rollout")
-    assert len(read_run(tmp_path).series["entropy"].steps) == 30
-    assert len(read_run(tmp_path / "orchestrator" / "metrics.jsonl").reward) == 30
+    write_jsonl(output / "trainer" / "metrics.jsonl", trained)
+    assert_reads(output, "train/agg/all/math/reward/mean", learning_rate=1e-6, step_unit="rollout")
+    assert len(read_run(output).series["entropy"].steps) == 30
+    assert len(read_run(output / "orchestrator" / "metrics.jsonl").reward) == 30
+    assert len(read_run(tmp_path).reward) == 30  # the folder above it holds one log, not three
 
 
 def test_tinker_cookbook_with_its_configuration_beside(tmp_path):
@@ -270,7 +288,7 @@ def test_console_of_evaluations_and_steps_without_a_reward(tmp_path):
     np.testing.assert_array_equal(run.steps, 2 * np.arange(1, 31) - 1)
     assert run.series["eval_reward"].steps.tolist() == [60]
     assert run.configuration.refresh_interval == 2
-    assert run.provenance["refresh_interval"] == "log (a reward in every 2th row only)"
+    assert run.provenance["refresh_interval"] == "log (a reward in one row of 2 only)"
 
 
 @pytest.mark.parametrize(
@@ -278,12 +296,20 @@ def test_console_of_evaluations_and_steps_without_a_reward(tmp_path):
     [
         ("[12:00:01] step {step} | loss 0.1 | reward {reward} | lr 1e-6", "reward"),
         ("INFO Step: {step}/30, Mean Reward = {reward}", "mean_reward"),
+        ('INFO {{"step": {step}, "reward": {reward}}}', "reward"),
         ("===== Step {step}/30 =====\n  • Loss: 0.01\n  • Avg Reward: {reward}", "avg_reward"),
     ],
 )
 def test_console_of_any_loop(tmp_path, line, column):
     (tmp_path / "train.log").write_text("\n".join(["starting", *(line.format(**row) for row in rows())]))
     assert_reads(tmp_path / "train.log", column)
+
+
+def test_console_with_arguments_and_numbers_as_python_shows_them(tmp_path):
+    lines = ["{'num_generations': 8, 'learning_rate': 1e-06, 'beta': 0.04}", "gradient_accumulation_steps: 1"]
+    lines += [f"{{'loss': tensor(0.1, device='cuda:0'), 'reward': np.float64({row['reward']})}}" for row in rows()]
+    (tmp_path / "train.log").write_text("\n".join(lines))
+    assert_reads(tmp_path / "train.log", "reward", group_size=8, refresh_interval=1)
 
 
 def test_console_evaluates_nothing(tmp_path):
@@ -322,6 +348,9 @@ def test_whole_curves_in_json(tmp_path):
         "rows": {"metadata": {"group_size": 4}, "runs": [{"name": "a", "step_log": rows()}]},
         "columns": {"config": {"group_size": 4}, "step": list(range(1, 31)), "reward": reward, "entropy": reward},
     }
+    for name, bare in {"list": reward, "list of pairs": [[k, y] for k, y in enumerate(reward, start=1)]}.items():
+        (tmp_path / name).write_text(json.dumps(bare))
+        assert_reads(tmp_path / name, "reward")
     for name, document in forms.items():
         (tmp_path / name).write_text(json.dumps(document, indent=1))
         (run,) = read_runs(tmp_path / name)

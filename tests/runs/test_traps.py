@@ -103,7 +103,7 @@ def test_heavy_tails_of_batches_and_of_single_rewards(tmp_path):
     reward[[50, 120]] = [0.0, 0.05]
     path = write_csv(tmp_path / "log.csv", table_of(reward))
     (sentence,) = sentences(path, "heavy tails")
-    assert "of 200 rewards lie more than 6 standard deviations from their neighbours" in sentence
+    assert "of 200 rewards are outliers, which lie more than 6 standard deviations from their neighbours" in sentence
     extremes = [row | {"critic/score/max": 1.0, "critic/score/min": 0.0} for row in rows()]
     assert not sentences(write_csv(tmp_path / "log.csv", extremes), "heavy tails")
     extremes[7]["critic/score/max"] = 9.5
@@ -153,6 +153,38 @@ def test_rows_that_may_be_averages(tmp_path):
     np.testing.assert_array_equal(run.times, run.steps - 2)
 
 
+def test_exactly_the_rows_of_a_sampled_history(tmp_path):
+    table = [{"step": 7 * k + 3, "reward": y} for k, y in enumerate(noisy(500))]
+    assert sentences(write_csv(tmp_path / "log.csv", table), "W&B's sampled history, a thinned log")
+    assert not sentences(write_csv(tmp_path / "log.csv", table[1:]), "W&B's sampled history")
+
+
+def test_a_log_that_begins_late(tmp_path):
+    table = [row | {"step": row["step"] + 1000} for row in rows()]
+    assert sentences(
+        write_csv(tmp_path / "log.csv", table), "The log begins at step 1001: what came before is not in it"
+    )
+    assert not sentences(
+        write_csv(tmp_path / "log.csv", [row | {"step": 10 * row["step"]} for row in rows()]), "begins"
+    )
+
+
+@pytest.mark.parametrize("length", [119, 120])
+def test_rows_filled_at_an_even_interval(tmp_path, length):
+    table = table_of(np.repeat(noisy(60), 2)[:length])
+    assert sentences(write_csv(tmp_path / "log.csv", table), "forward-filled")
+    assert not sentences(write_csv(tmp_path / "log.csv", table_of(noisy(length))), "forward-filled")
+
+
+def test_a_step_logged_twice_unchanged_is_no_micro_batch(tmp_path):
+    twice = [row for row in rows() for _ in range(2)]
+    assert sentences(
+        write_csv(tmp_path / "log.csv", twice), "60 rows were reduced to 30: some steps were logged more than"
+    )
+    twice[1] = twice[1] | {"reward": 0.9}
+    assert sentences(write_csv(tmp_path / "log.csv", twice), "60 rows were averaged to 30: consecutive rows")
+
+
 def test_epochs(tmp_path):
     table = [row | {"epoch": row["step"] / 10} for row in rows()]
     assert sentences(write_state(tmp_path / "log", table), "passed more than once (epoch reaches 3)")
@@ -198,6 +230,31 @@ def test_reward_std_in_both_meanings(tmp_path, kind, phrase, kept, own):
     path = write_state(tmp_path / "log", table)
     assert len(sentences(path, phrase)) == 1
     assert ("within_group_std" in read_run(path).series) is kept
+
+
+@pytest.mark.parametrize(
+    ("config", "names", "phrase"),
+    [
+        ({"versions": {"trl": "1.16.0"}}, ("rewards/a/mean", "rewards/b/mean"), "spread of the whole batch"),
+        ({"trl_version": "0.26.2"}, ("rewards/a/mean", "rewards/b/mean"), "for the version is 0.26.2"),
+        ({"scale_rewards": "batch"}, ("rewards/a/mean", "rewards/b/mean"), "spread of the whole batch"),
+        ({}, ("rewards/a", "rewards/b"), "of TRL 0.16 or older"),
+        ({}, ("rewards/a/mean", "rewards/b/mean"), "the log does not tell"),
+        ({}, ("rewards/a/mean", "global_step/max_steps"), "for the log is of ms-swift"),
+    ],
+)
+def test_reward_std_by_version_and_keys(tmp_path, config, names, phrase):
+    (tmp_path / "config.json").write_text(json.dumps({"num_generations": 8, **config}))
+    table = [row | {"reward_std": 0.3} | dict.fromkeys(names, row["reward"] / 2) for row in rows()]
+    path = write_state(tmp_path / "trainer_state.json", table)
+    assert len(sentences(path, phrase)) == 1
+    assert ("within_group_std" in read_run(path).series) is ("read as" in sentences(path, "reward_std")[0])
+
+
+def test_a_graded_reward_is_no_proof_of_the_spread_within_groups(tmp_path):
+    """Its batch spread is smaller than that of 0/1 rewards of the same mean, too."""
+    table = [row | {"reward_std": 0.1} for row in table_of(noisy())]
+    assert sentences(write_state(tmp_path / "log", table), "the log does not tell")
 
 
 def weighted(weights: tuple[float, float], logged: tuple[float, float]) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -40,3 +41,8 @@ def write_jsonl(path: Path, table: Rows) -> Path:
 def write_state(path: Path, table: Rows, **top: Any) -> Path:
     path.write_text(json.dumps({"log_history": table, **top}, indent=2))
     return path
+
+
+def gzipped(content: bytes) -> bytes:
+    """The same bytes at any time, for they name test cases."""
+    return gzip.compress(content, mtime=0)

@@ -28,15 +28,18 @@ from sde_grpo.runs.table import TableBuilder
 LONGEST = 1 << 16
 MOST_PAIRS = 500
 _DICT = re.compile(r"\{'[^{}]{1,65536}\}")
-_DICT_PAIR = re.compile(r"'([^'\n]{1,200})': (?:'([^']{0,200})'|([^,'}\]]{1,60}))")
+_DICT_PAIR = re.compile(r"'([^'\n]{1,200})': (?:'([^']{0,200})'|(?:[a-z][\w.]{1,40}\()?([^,'}()\]]{1,60}))")
 _VERL = re.compile(r"(?:^|[\s)\]])step:(\d+) - ")
 _VERL_PAIR = re.compile(r"(?:^| - )([A-Za-z][^\s:]{0,200}):(?:np\.\w+\()?([-+.\w]{1,40})\)?(?= - |\s*$)")
 _BAR = re.compile(r"\s*\d{1,3}%\|[^|]{0,40}\| (\d{1,12})/(\d{1,12}) \[")
 _ESCAPE = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]")
-_SETTING = re.compile(r"(?:^|\s)(?:--)?([A-Za-z][\w.\-]{1,80})[= ]+([-+.\w]{1,40})(?=[\s,;]|$)")
+_SETTING = re.compile(
+    r"(?:^|[\s{(,])['\"]?(?:--)?([A-Za-z][\w.\-]{1,80})['\"]?\s{0,3}[:= ]\s{0,3}"
+    r"['\"]?([-+.\w]{1,40})['\"]?(?=[\s,;)}]|$)"
+)
 _STEP = re.compile(r"\b(?:global[_ ])?step\W{0,3}(\d{1,9})(?![\d.])", re.IGNORECASE)
 _REWARD = re.compile(
-    r"(?<![\w/])((?:avg|average|mean|train)?[_ /]?rewards?(?:[_/ ]?(?:mean|avg))?)\s{0,3}[:=|]?\s{0,3}"
+    r"(?<![\w/])((?:avg|average|mean|train)?[_ /]?rewards?(?:[_/ ]?(?:mean|avg))?)['\"]?\s{0,3}[:=|]?\s{0,3}"
     r"([-+]?\d{1,12}\.\d{1,20}(?:e[-+]?\d{1,3})?)",
     re.IGNORECASE,
 )
@@ -95,7 +98,7 @@ class Console:
                     pairs = {name: value for name, value in _VERL_PAIR.findall(text[step.end() - 3 :])}
                     verl.add(number, {"step": step[1], **pairs})
                     continue
-                found = list(_dicts(text))
+                found = [cells for cells in _dicts(text) if not _is_setting(cells)]
                 dicts += [(number, cells) for cells in found]
                 if not found:
                     _note(text, seen)
@@ -150,6 +153,11 @@ def _hear(text: str, number: int, seen: _Seen, said: TableBuilder) -> None:
     if reward is not None and seen.step is not None:
         name = re.sub(r"[_ /]+", "_", reward[1].strip().lower()).replace("average", "avg").removesuffix("s")
         said.add(number, {"step": seen.step, name: reward[2]})
+
+
+def _is_setting(cells: dict[str, Any]) -> bool:
+    """Whether the trainer printed its arguments, rather than what it measured."""
+    return not cells.keys() & {"loss", "reward"} and any(name.endswith(_SETTINGS) for name in cells)
 
 
 def _is_summary(cells: dict[str, Any]) -> bool:

@@ -19,7 +19,7 @@ OPENING = re.compile(
 
 
 class JsonDocument:
-    """One JSON value: a list of rows, or objects that hold reward curves, wherever they lie in it.
+    """One JSON value: a list of rows, of rewards or of (step, reward) pairs, or objects that hold reward curves.
 
     What stands beside and above a curve (group size, seed, learning rate, ...) becomes further columns of its rows.
     """
@@ -31,6 +31,8 @@ class JsonDocument:
 
     def read(self, source: Source, wanted: frozenset[str]) -> Log:
         document = parse_document(source.text(), source.name)
+        if isinstance(document, list) and curve_of(bare := {"reward": document}) is not None:
+            document = bare
         if isinstance(document, list) and (not document or curve_of(_first(document)) is None):
             require(bool(document), f"{source.name}: the JSON list is empty; has the run logged anything yet?")
             if not isinstance(document[0], dict) or not any(True for _ in runs_in(document)):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 from sde_grpo.errors import InputError
 from sde_grpo.runs.readers.base import Log
 from sde_grpo.runs.readers.curves import curve_of
-from sde_grpo.runs.readers.json_text import parse_line, require_object
+from sde_grpo.runs.readers.json_text import HISTORY, parse_line, require_object
 from sde_grpo.runs.roles import tells_runs_apart
 from sde_grpo.runs.source import Source, lines_of, safe
 from sde_grpo.runs.table import TableBuilder
@@ -23,11 +24,7 @@ class JsonLines:
     format = "JSON Lines"
 
     def recognises(self, source: Source) -> bool:
-        lines = [line.strip() for line in source.head.split(b"\n")]
-        openings = [_opens_object(line) for line in lines if line][:2]
-        if not openings or not openings[0]:
-            return False
-        return (all(openings) and len(openings) == 2) or _is_whole(next(line for line in lines if line), source)
+        return holds_rows(source)
 
     def read(self, source: Source, wanted: frozenset[str]) -> Log:
         builder = TableBuilder(wanted)
@@ -44,6 +41,23 @@ class JsonLines:
         return Log(builder.table(), "line", warnings=tuple(warnings))
 
 
+def holds_rows(source: Source) -> bool:
+    """Whether there is one object a line, rather than one in all: by the first two lines, however long they are."""
+    if not _opens_object(source.head.lstrip()):
+        return False
+    lines = first_lines(source, 2)
+    return len(lines) == 2 and _opens_object(lines[0]) and (_opens_object(lines[1]) or _is_object(lines[0]))
+
+
+def first_lines(source: Source, most: int) -> list[bytes]:
+    """The first lines that are not empty; none of a file that cannot be read as lines."""
+    try:
+        lines = (line.strip() for _, line in source.lines())
+        return list(islice((line for line in lines if line), most))
+    except InputError:
+        return []
+
+
 def objects(source: Source, warnings: list[str]) -> Iterator[tuple[int, dict[str, Any]]]:
     """The numbered objects of a JSON Lines file; raises `InputError` for a line that is none."""
     for batch in _batches(source, warnings):
@@ -56,6 +70,8 @@ def _is_wrapped(row: dict[str, Any]) -> bool:
 
 
 def _add(builder: TableBuilder, number: int, row: dict[str, Any]) -> None:
+    if HISTORY in row and len(builder):
+        return  # ms-swift closes its log with all rows over again
     if list in map(type, row.values()) and (curve := curve_of(row)) is not None:
         name = {} if any(tells_runs_apart(key) for key in row) else {"run": f"line {number}"}
         said = {key: value for key, value in row.items() if not isinstance(value, (list, dict))}
@@ -147,12 +163,8 @@ def _opens_object(line: bytes) -> bool:
     return line.startswith(b"{") and line[1:].lstrip()[:1] in (b'"', b"}", b"")
 
 
-def _is_whole(line: bytes, source: Source) -> bool:
+def _is_object(line: bytes) -> bool:
     try:
-        return isinstance(parse_line(line), dict) and _more_follows(source)
+        return isinstance(parse_line(line), dict)
     except (ValueError, RecursionError):
         return False
-
-
-def _more_follows(source: Source) -> bool:
-    return b"\n" in source.head.strip()

@@ -8,7 +8,7 @@ from typing import Any
 from sde_grpo.errors import InputError, require
 from sde_grpo.runs.source import safe
 
-DEEPEST = 500
+HISTORY = "log_history"  # under which Hugging Face's Trainer keeps its rows
 
 
 def parse_document(text: str, source: str) -> Any:

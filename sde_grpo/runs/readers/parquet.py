@@ -12,14 +12,14 @@ from sde_grpo.runs.cells import listed
 from sde_grpo.runs.readers.base import Log
 from sde_grpo.runs.readers.extras import import_extra
 from sde_grpo.runs.samples import Samples
-from sde_grpo.runs.source import Source, files_in, open_source, safe
+from sde_grpo.runs.source import Source, files_in, open_source, require_bounded, safe
 from sde_grpo.runs.table import MOST_ROWS, TableBuilder
 
 MAGIC = b"PAR1"
 SUFFIX = ".parquet"
 MOST_FILES = 100_000
 ROWS_AT_A_TIME = 2048  # a row of completions may be long
-LARGEST_COLUMNS = 8 * 2**30  # bytes, unpacked, of the columns that are read
+TEXT_AT_A_TIME = 2**26  # bytes
 COMPLETIONS = {"prompt", "completion"}
 NO_REWARDS = {"step", "advantage", "advantages", "epoch", "global_step", "__index_level_0__"}
 
@@ -121,17 +121,28 @@ def _opened(file: Source) -> Iterator[Any]:
 
 
 def _cells(parquet: Any, names: list[str], file: Source) -> Iterator[dict[str, Any]]:
-    """The rows of these columns, in bounded memory."""
-    metadata, size = parquet.metadata, 0
-    for group in range(metadata.num_row_groups):
-        columns = (metadata.row_group(group).column(place) for place in range(metadata.num_columns))
-        size += sum(c.total_uncompressed_size for c in columns if c.path_in_schema.split(".")[0] in names)
-    require(
-        size <= LARGEST_COLUMNS,
-        f"{file.name} unpacks to {size / 2**30:.0f} GiB in the columns of use, which no log does; write them as CSV.",
-    )
-    for batch in parquet.iter_batches(ROWS_AT_A_TIME, columns=names):
+    """The rows of these columns, in bounded memory.
+
+    A page of a few bytes may stand for millions of equal numbers, or repeat one long text in every row, so what is
+    bounded is what the rows take once they are unpacked: the numbers by their count, before any is read, the texts
+    by rows so few at a time that they cannot take more than `TEXT_AT_A_TIME`, even if each is as long as all.
+    """
+    chunks = [chunk for chunk in _chunks(parquet.metadata) if chunk.path_in_schema.split(".")[0] in names]
+    packed, advice = sum(chunk.total_compressed_size for chunk in chunks), "write it as CSV"
+    texts = max((c.total_uncompressed_size for c in chunks if c.physical_type.endswith("BYTE_ARRAY")), default=1)
+    given = sum(max(chunk.total_uncompressed_size, 8 * chunk.num_values) for chunk in chunks)
+    require_bounded(file.name, packed, given, advice)
+    rows = max(1, min(ROWS_AT_A_TIME, TEXT_AT_A_TIME // max(texts, 1)))
+    given = 0
+    for batch in parquet.iter_batches(rows, columns=names):
+        given += batch.nbytes
+        require_bounded(file.name, packed, given, advice)
         yield from batch.to_pylist()
+
+
+def _chunks(metadata: Any) -> Iterator[Any]:
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        yield from map(group.column, range(metadata.num_columns))
 
 
 def _numeric(parquet: Any) -> list[str]:

@@ -11,7 +11,7 @@ from sde_grpo.errors import require
 from sde_grpo.runs.cells import number_or_none
 from sde_grpo.runs.configuration import StepUnit
 from sde_grpo.runs.readers.base import Log
-from sde_grpo.runs.readers.json_lines import objects
+from sde_grpo.runs.readers.json_lines import first_lines, objects
 from sde_grpo.runs.readers.json_text import parse_line
 from sde_grpo.runs.samples import Samples
 from sde_grpo.runs.source import Source, files_in, folders_in, open_source
@@ -80,8 +80,7 @@ def _holds_completions(source: Source) -> bool:
 
 
 def _first_rows(source: Source) -> Iterator[dict[str, Any]]:
-    lines = source.head.split(b"\n")
-    for line in lines[:3] if len(lines) > 3 else lines:
+    for line in first_lines(source, 3) if source.head.lstrip().startswith(b"{") else ():
         try:
             row = parse_line(line)
         except (ValueError, RecursionError):

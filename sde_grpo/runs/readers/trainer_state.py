@@ -5,11 +5,10 @@ from __future__ import annotations
 from sde_grpo.errors import require
 from sde_grpo.runs.cells import number_or_none
 from sde_grpo.runs.readers.base import Log
-from sde_grpo.runs.readers.json_text import parse_document, require_object
+from sde_grpo.runs.readers.json_lines import holds_rows
+from sde_grpo.runs.readers.json_text import HISTORY, parse_document, require_object
 from sde_grpo.runs.source import Source
 from sde_grpo.runs.table import TableBuilder
-
-KEY = "log_history"
 
 
 class TrainerState:
@@ -23,19 +22,23 @@ class TrainerState:
 
     def recognises(self, source: Source) -> bool:
         head = source.head.lstrip()
-        return head.startswith(b"{") and (b'"log_history"' in head or source.name.startswith("trainer_state.json"))
+        named = source.name.startswith("trainer_state.json")
+        return head.startswith(b"{") and (named or (b'"log_history"' in head and not holds_rows(source)))
 
     def read(self, source: Source, wanted: frozenset[str]) -> Log:
         state = parse_document(source.text(), source.name)
         require(
-            isinstance(state, dict) and isinstance(state.get(KEY), list),
-            f"{source.name}: {KEY} is not a list of rows at the top level; name the trainer_state.json of the run "
+            isinstance(state, dict) and isinstance(state.get(HISTORY), list),
+            f"{source.name}: {HISTORY} is not a list of rows at the top level; name the trainer_state.json of the run "
             "itself.",
         )
-        require(bool(state[KEY]), f"{source.name}: {KEY} is empty; take the trainer_state.json of a later checkpoint.")
-        row_name = f"entry of {KEY}"
+        require(
+            bool(state[HISTORY]),
+            f"{source.name}: {HISTORY} is empty; take the trainer_state.json of a later checkpoint.",
+        )
+        row_name = f"entry of {HISTORY}"
         builder = TableBuilder(wanted)
-        for number, item in enumerate(state[KEY], start=1):
+        for number, item in enumerate(state[HISTORY], start=1):
             require_object(item, source.name, row_name, number)
             builder.add(number, item)
         logging_steps = number_or_none(state.get("logging_steps"))

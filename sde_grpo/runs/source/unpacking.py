@@ -23,6 +23,17 @@ OTHER_PACKERS = {
 }
 
 
+def require_bounded(name: str, taken: int, given: int, advice: str) -> None:
+    """Raise `InputError` where `taken` packed bytes give more than a log's, with what to do if the file is sound."""
+    if given > FREE_EXPANSION and given > MOST_EXPANSION * taken:
+        raise InputError(
+            f"{name} expands more than {MOST_EXPANSION} times as it is unpacked, which no log does; it was not read "
+            f"further. If it is sound, {advice}."
+        )
+    if given > LARGEST_UNPACKED:
+        raise InputError(f"{name} unpacks to more than {LARGEST_UNPACKED // GIB} GiB; {advice}.")
+
+
 def open_unpacked(path: Path, warn: Callable[[str], None]) -> Unpacked:
     """The file's bytes as a stream; of gzip's content where it is gzip, one member or several.
 
@@ -90,15 +101,5 @@ class Unpacked(io.RawIOBase):
             if not self._given and part.startswith(GZIP):
                 raise InputError(f"{self._name} was packed with gzip twice; unpack it once first (gunzip).")
             self._given += len(part)
-            self._require_bounded()
+            require_bounded(self._name, self._file.tell(), self._given, "unpack it first (gunzip)")
         return part
-
-    def _require_bounded(self) -> None:
-        taken = max(self._file.tell(), 1)
-        if self._given > FREE_EXPANSION and self._given > MOST_EXPANSION * taken:
-            raise InputError(
-                f"{self._name} expands more than {MOST_EXPANSION} times as it is unpacked, which no log does; it was "
-                "not read further. If it is sound, unpack it first (gunzip)."
-            )
-        if self._given > LARGEST_UNPACKED:
-            raise InputError(f"{self._name} unpacks to more than {LARGEST_UNPACKED // GIB} GiB; unpack it first.")

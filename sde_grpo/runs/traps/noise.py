@@ -11,6 +11,7 @@ from sde_grpo.runs.run import Run
 from sde_grpo.runs.table import Vector
 
 MOSTLY = 0.5
+FEWEST_STRETCHES = 10
 FEWEST_POINTS = 30
 FEWEST_TO_REFUSE = 60
 FEWEST_FOR_TAILS = 60
@@ -21,9 +22,15 @@ SMOOTH_NAME = re.compile(
 
 
 def forward_filled(reward: Vector) -> str | None:
-    """A warning where most values repeat the one before; repeats of 0 and 1 do not count, for a run can sit there."""
-    repeats = (reward[1:] == reward[:-1]) & (reward[1:] != 0.0) & (reward[1:] != 1.0)
-    if not len(repeats) or repeats.mean() <= MOSTLY:
+    """A warning where most values repeat the one before, or all change at multiples of one interval alone.
+
+    Repeats of 0 and 1 do not count, for a run can sit there.
+    """
+    same = reward[1:] == reward[:-1]
+    repeats = same & (reward[1:] != 0.0) & (reward[1:] != 1.0)
+    stretches = np.diff(np.flatnonzero(~same))
+    evenly = len(stretches) >= FEWEST_STRETCHES and np.gcd.reduce(stretches) > 1
+    if not repeats.any() or (repeats.mean() <= MOSTLY and not evenly):
         return None
     return (
         f"{repeats.sum()} of {len(reward)} rewards repeat the one before exactly: the rows look forward-filled from a "
@@ -78,8 +85,8 @@ def heavy_tails(run: Run, row_max: Vector, row_min: Vector) -> str | None:
         if row_max.max() > max(high + span, 1.0) or row_min.min() < min(low - span, 0.0):
             return (
                 f"Single rewards reach from {row_min.min():.3g} to {row_max.max():.3g}, where a usual batch has "
-                f"{low:.3g} to {high:.3g}: a few of them move the mean of a batch. The noise has heavy tails; clip the "
-                "rewards, or look at the success rate instead."
+                f"{low:.3g} to {high:.3g}: a few such outliers move the mean of a batch. The noise has heavy tails; "
+                "clip the rewards, or look at the success rate instead."
             )
     reward = run.reward
     if len(reward) < FEWEST_FOR_TAILS:
@@ -93,9 +100,9 @@ def heavy_tails(run: Run, row_max: Vector, row_min: Vector) -> str | None:
         return None
     worst = int(np.argmax(np.abs(rest)))
     return (
-        f"{far.sum()} of {len(reward)} rewards lie more than {OUTLIER:g} standard deviations from their neighbours, "
-        f"the farthest at step {run.steps[worst]:g} ({reward[worst]:.3g}): the noise has heavy tails, which the model "
-        "does not."
+        f"{far.sum()} of {len(reward)} rewards are outliers, which lie more than {OUTLIER:g} standard deviations from "
+        f"their neighbours, the farthest at step {run.steps[worst]:g} ({reward[worst]:.3g}): the noise has heavy "
+        "tails, which the model does not."
     )
 
 

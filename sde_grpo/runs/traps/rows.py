@@ -10,8 +10,10 @@ from sde_grpo.runs.rows import HELD_OUT_KINDS, by_kind, held_out_rows
 from sde_grpo.runs.source import safe
 from sde_grpo.runs.traps.evidence import Evidence, Found
 
-WANDB_SAMPLE = 450  # run.history() returns 500 rows, some without the reward
+WANDB_ROWS = 500  # of run.history()
+WANDB_SAMPLE = 450  # of them have a reward at least, or the log is not long enough to be sampled
 STEADY = 0.9
+LATE = 5  # usual gaps before the first row
 _WANDB = {"_step", "_timestamp", "_runtime"}
 # Written only while prompts are filtered, or of those that are left.
 _FILTERED = ("filtered_reward", "scores")
@@ -20,6 +22,7 @@ _FILTERED = ("filtered_reward", "scores")
 def row_traps(evidence: Evidence, found: Found) -> None:
     """All of them."""
     _evaluations(evidence, found)
+    _late_start(evidence, found)
     _thinned(evidence, found)
     _averaged(evidence, found)
     _filtered(evidence, found)
@@ -42,16 +45,28 @@ def _evaluations(evidence: Evidence, found: Found) -> None:
         )
 
 
+def _late_start(evidence: Evidence, found: Found) -> None:
+    run = evidence.run
+    first, gap = run.steps[0], float(np.median(np.diff(run.steps))) if len(run.steps) > 2 else np.inf
+    if first > 1 + LATE * gap:
+        found.warnings.append(
+            f"The log begins at step {first:g}: what came before is not in it, as in the log of a resumed run. The "
+            "start of the curve is not that of the training."
+        )
+
+
 def _thinned(evidence: Evidence, found: Found) -> None:
     run = evidence.run
     wandb = evidence.log.format.startswith("W&B") or bool(_WANDB & evidence.table.names.keys())
+    wandb |= len(run.steps) == WANDB_ROWS  # its run.history() without the columns it is known by
     if not wandb or len(run.steps) < WANDB_SAMPLE or evidence.log.logging_steps or evidence.facts.get("logging_steps"):
         return
     gaps = np.diff(run.steps)
     if np.median(gaps) > 1 or (gaps > 1).mean() > 0.3:
         found.warnings.append(
             f"{len(run.steps)} rows, {np.mean(gaps):.3g} steps apart on average: this looks like W&B's sampled "
-            "history, which leaves rows out. Export all of them (scan_history, or the run-history Parquet file)."
+            "history, a thinned log, which leaves rows out. Export all of them (scan_history, or the run-history "
+            "Parquet file)."
         )
 
 
@@ -115,8 +130,9 @@ def _epochs(evidence: Evidence, found: Found) -> None:
             continue
         if values.max() > 1:
             found.warnings.append(
-                f"The data was passed more than once ({safe(name)} reaches {values.max():.3g}): prompts come back, and "
-                "within one pass none is drawn twice, so the noise of neighbouring values is not quite independent."
+                f"The data was passed more than once ({safe(name)} reaches {values.max():.3g}): prompts come back "
+                "after each epoch boundary, and within an epoch none is drawn twice, so the noise of neighbouring "
+                "values is not quite independent."
             )
         return
 

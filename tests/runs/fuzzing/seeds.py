@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import json
 import struct
@@ -17,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from tensorboardX import SummaryWriter
 
-from tests.runs.writing import rows
+from tests.runs.writing import gzipped, rows
 
 ROWS = 24
 CONFIG = {
@@ -73,8 +72,8 @@ def seeds() -> tuple[Seed, ...]:
     curve = json.dumps({"runs": [{"group_size": 4, "reward_trace": [r["reward"] for r in table]}] * 2}).encode()
     return (
         Seed("lines.jsonl", lines),
-        Seed("lines.jsonl.gz", lines, gzip.compress),
-        Seed("raw.jsonl.gz", gzip.compress(lines)),
+        Seed("lines.jsonl.gz", lines, gzipped),
+        Seed("raw.jsonl.gz", gzipped(lines)),
         Seed("nested.jsonl", nested),
         Seed("verl.jsonl", verl),
         Seed("1.jsonl", completions),

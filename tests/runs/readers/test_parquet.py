@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import sys
+import tracemalloc
 from collections.abc import Mapping, Sequence
 from math import isnan
 from pathlib import Path
@@ -136,10 +137,23 @@ def test_a_file_of_too_many_rows_is_refused_by_its_footer(tmp_path, monkeypatch)
     monkeypatch.setattr("sde_grpo.runs.readers.parquet.MOST_ROWS", 50)
     with pytest.raises(InputError, match="has more than 50 rows"):
         read(Parquet(), path)
-    monkeypatch.setattr("sde_grpo.runs.readers.parquet.MOST_ROWS", 500)
-    monkeypatch.setattr("sde_grpo.runs.readers.parquet.LARGEST_COLUMNS", 10)
-    with pytest.raises(InputError, match="unpacks to 0 GiB in the columns of use"):
+
+
+def test_a_small_file_that_stands_for_a_huge_table_is_refused_before_it_is_unpacked(tmp_path):
+    """Each of these takes kilobytes on the disk, and gigabytes of memory as rows."""
+    path, nothing = tmp_path / "a.parquet", pa.array(np.zeros(2_000_000))
+    pq.write_table(pa.table({name: nothing for name in ("step", "reward", "kl", "entropy", "epoch")}), path)
+    with pytest.raises(InputError, match="expands more than 250 times"):
         read(Parquet(), path)
+    text = pa.DictionaryArray.from_arrays(pa.array(np.zeros(2000, np.int32)), ["a" * 10**7])
+    for prompts in (text, pa.ListArray.from_arrays(np.arange(2001, dtype=np.int32), text)):
+        cells = {"prompt": prompts, "completion": ["x"] * 2000, "reward": [0.0] * 2000}
+        pq.write_table(pa.table(cells), path, compression="zstd")
+        tracemalloc.start()
+        with pytest.raises(InputError, match="expands more than 250 times"):
+            read(Parquet(), path)
+        assert tracemalloc.get_traced_memory()[1] < 2**28
+        tracemalloc.stop()
 
 
 def test_the_extra_is_named(tmp_path, monkeypatch):

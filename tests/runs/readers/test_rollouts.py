@@ -93,6 +93,11 @@ def test_one_file_with_steps(tmp_path):
     assert (log.format, log.step_unit) == ("completions (JSON Lines)", None)
 
 
+def test_lines_longer_than_the_head_of_the_file(tmp_path):
+    rows = [row | {"output": "x" * 100_000} for row in dump(7)]
+    check_statistics(read(Rollouts(), write(tmp_path / "7.jsonl", rows)), [7])
+
+
 def test_groups_by_uid_and_another_score(tmp_path):
     path = write(tmp_path / "7.jsonl", dump(None, {"a": [1.0, 0.0, 0.5]}, uid="u", acc=0.25))
     log = read(Rollouts(), path)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sde_grpo.errors import InputError
 from sde_grpo.runs.source import files_in, folders_in, open_source
 from sde_grpo.runs.source.limits import BLOCK, HEAD, LONGEST_LINE, MIB
+from tests.runs.writing import gzipped
 
 
 def write(path, content: bytes):
@@ -40,7 +41,7 @@ def test_round_trip(tmp_path_factory, texts, width, encoding, packed):
     lines = [*texts, "x" * width, "y"]
     content = "\n".join(lines).encode(encoding)
     path = tmp_path_factory.mktemp("round") / "log"
-    source = write(path, gzip.compress(content) if packed else content)
+    source = write(path, gzipped(content) if packed else content)
     given_back = [(number, line.decode()) for number, line in source.lines()]
     assert given_back == [(number, line) for number, line in enumerate(lines, start=1) if line]
     assert source.text() == "\n".join(lines)
@@ -81,7 +82,7 @@ def test_zero_bytes_are_refused(tmp_path, content):
         read_lines(write(tmp_path / "log", content))
 
 
-@pytest.mark.parametrize("content", [b"", b" \n\r\n", b"\xef\xbb\xbf\n", gzip.compress(b"\n"), b"\n" * 200_000])
+@pytest.mark.parametrize("content", [b"", b" \n\r\n", b"\xef\xbb\xbf\n", gzipped(b"\n"), b"\n" * 200_000])
 def test_empty(tmp_path, content):
     with pytest.raises(InputError, match=r"log is empty; has the run logged anything yet"):
         write(tmp_path / "log", content)
@@ -92,7 +93,7 @@ def test_a_long_blank_start_is_not_empty(tmp_path):
 
 
 def test_several_gzip_members_and_one_that_breaks_off(tmp_path):
-    whole = gzip.compress(b"a\n" * 50_000) + gzip.compress(os.urandom(100).hex().encode() * 1000)
+    whole = gzipped(b"a\n" * 50_000) + gzipped(os.urandom(100).hex().encode() * 1000)
     assert len(read_lines(write(tmp_path / "log.gz", whole))) == 50_001
     source = write(tmp_path / "log.gz", whole[:-20])
     assert len(read_lines(source)) >= 50_000
@@ -104,9 +105,9 @@ def test_several_gzip_members_and_one_that_breaks_off(tmp_path):
     [
         (b"\x1f\x8b\x08", "is empty"),
         (b"\x1f\x8b\x07" + bytes(20), "cannot be unpacked"),
-        (gzip.compress(b"a" * 1000)[:-8] + bytes(8), "cannot be unpacked .*CRC"),
-        (gzip.compress(b"a") + b"garbage", "cannot be unpacked"),
-        (gzip.compress(gzip.compress(b"a")), "packed with gzip twice"),
+        (gzipped(b"a" * 1000)[:-8] + bytes(8), "cannot be unpacked .*CRC"),
+        (gzipped(b"a") + b"garbage", "cannot be unpacked"),
+        (gzipped(gzipped(b"a")), "packed with gzip twice"),
         (b"PK\x03\x04" + bytes(20), r"is a zip archive; unpack it first \(unzip\)"),
         (b"\x28\xb5\x2f\xfd" + bytes(20), "compressed with zstd"),
         (b"BZh91AY", "compressed with bzip2"),
@@ -166,7 +167,7 @@ def test_a_large_document_is_refused(tmp_path):
 
 
 def test_binary_and_local(tmp_path):
-    plain, packed = write(tmp_path / "a", b"PAR1\x00"), write(tmp_path / "b", gzip.compress(b"PAR1\x00"))
+    plain, packed = write(tmp_path / "a", b"PAR1\x00"), write(tmp_path / "b", gzipped(b"PAR1\x00"))
     for source in (plain, packed):
         assert source.head == b"PAR1\x00"
         with source.binary() as stream:

@@ -13,13 +13,21 @@ from pathlib import Path
 
 from sde_grpo.errors import InputError
 from sde_grpo.runs.readers import READERS, Reader
+from sde_grpo.runs.readers.json_document import JsonDocument
+from sde_grpo.runs.readers.json_lines import JsonLines
 from sde_grpo.runs.sidecars import INNER, NAMES
 from sde_grpo.runs.source import files_in, folders_in, open_source
+from sde_grpo.runs.source.limits import HEAD
 
 DEEPEST = 8
 MOST_FOLDERS = 5_000
 MOST_FILES = 20_000
 SUFFIXES = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".log", ".txt", ".out", ".parquet")
+OTHERS = re.compile(r"tokenizer|vocab|.*\.index")  # large JSON files of a model
+_KEYS = tuple(
+    (kind, re.compile(rb'"[^"\n]{0,80}(?:' + words + rb')[^"\n]{0,80}"\s{0,9}:', re.IGNORECASE))
+    for kind, words in ((JsonDocument, rb"reward|score|acc"), (JsonLines, rb"reward|score|acc|step|iteration"))
+)
 _CHECKPOINT = re.compile(r"checkpoint-(\d+)")
 _STATE, _FOLDER, _CHECKPOINTED, _INNER = range(4)  # records of one run, the best first
 
@@ -71,12 +79,19 @@ def _may_be_a_log(file: Path) -> bool:
     name = file.name.removesuffix(".gz")
     if ".tfevents." in name:
         return True
-    return name.lower().endswith(SUFFIXES) and name.split(".")[0].lower() not in NAMES and not file.name.startswith(".")
+    stem = name.rpartition(".")[0]
+    if stem.split(".")[0].lower() in NAMES or OTHERS.fullmatch(stem) or file.name.startswith("."):
+        return False
+    return name.lower().endswith(SUFFIXES)
 
 
 def _reader(path: Path) -> Reader | None:
     try:
         source = open_source(path)
-        return next((reader for reader in READERS if reader.recognises(source)), None)
+        reader = next((reader for reader in READERS if reader.recognises(source)), None)
     except InputError:
         return None
+    key = next((key for kind, key in _KEYS if isinstance(reader, kind)), None)
+    if key is not None and not (key.search(source.head) or len(source.head) == HEAD):
+        return None  # the configuration of a model, the prompts, ...
+    return reader

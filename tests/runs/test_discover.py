@@ -31,6 +31,22 @@ def test_logs_are_told_from_the_rest(tmp_path):
     assert below(tmp_path, "a.csv", "deep/er/metrics.jsonl")
 
 
+def test_what_lies_beside_a_model_is_no_log(tmp_path):
+    write_state(tmp_path / "trainer_state.json", rows())
+    for name, document in {
+        "adapter_config.json": {"r": 16, "peft_type": "LORA"},
+        "train_results.json": {"train_loss": 0.1},
+        "special_tokens_map.json": {"eos_token": "</s>"},
+        "tokenizer.json": {"model": {"vocab": {f"reward{k}": k for k in range(9000)}}},
+        "model.safetensors.index.json": {"weight_map": {f"layer.{k}": "a" for k in range(9000)}},
+        "preferences.json": [1, 2],
+    }.items():
+        (tmp_path / name).write_text(json.dumps(document))
+    write_jsonl(tmp_path / "prompts.jsonl", [{"prompt": "1+1=", "answer": "2"}] * 9)
+    assert below(tmp_path, "trainer_state.json")
+    assert len(read_run(tmp_path).reward) == 30
+
+
 def test_a_run_of_the_trainer_is_found_once(tmp_path):
     for number in (20, 100):
         (tmp_path / "run" / f"checkpoint-{number}").mkdir(parents=True)

@@ -31,8 +31,9 @@ class JsonDocument:
 
     def read(self, source: Source, wanted: frozenset[str]) -> Log:
         document = parse_document(source.text(), source.name)
-        if isinstance(document, list) and curve_of(bare := {"reward": document}) is not None:
-            document = bare
+        bare = isinstance(document, list) and bool(document) and not isinstance(document[0], dict)
+        if bare and curve_of({"reward": document}) is not None:
+            document = {"reward": document}
         if isinstance(document, list) and (not document or curve_of(_first(document)) is None):
             require(bool(document), f"{source.name}: the JSON list is empty; has the run logged anything yet?")
             if not isinstance(document[0], dict) or not any(True for _ in runs_in(document)):

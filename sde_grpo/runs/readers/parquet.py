@@ -20,6 +20,7 @@ SUFFIX = ".parquet"
 MOST_FILES = 100_000
 ROWS_AT_A_TIME = 2048  # a row of completions may be long
 TEXT_AT_A_TIME = 2**26  # bytes
+ADVICE = "write it as CSV"
 COMPLETIONS = {"prompt", "completion"}
 NO_REWARDS = {"step", "advantage", "advantages", "epoch", "global_step", "__index_level_0__"}
 
@@ -110,6 +111,9 @@ def _opened(file: Source) -> Iterator[Any]:
                     opened.metadata.num_rows <= MOST_ROWS,
                     f"{file.name} has more than {MOST_ROWS:,} rows, which no reward curve has.",
                 )
+                groups = map(opened.metadata.row_group, range(opened.num_row_groups))
+                unpacked = sum(group.total_byte_size for group in groups)
+                require_bounded(file.name, path.stat().st_size, unpacked, ADVICE)
                 yield opened
         except InputError:
             raise
@@ -125,24 +129,30 @@ def _cells(parquet: Any, names: list[str], file: Source) -> Iterator[dict[str, A
 
     A page of a few bytes may stand for millions of equal numbers, or repeat one long text in every row, so what is
     bounded is what the rows take once they are unpacked: the numbers by their count, before any is read, the texts
-    by rows so few at a time that they cannot take more than `TEXT_AT_A_TIME`, even if each is as long as all.
+    by rows so few at a time that they take no more than `TEXT_AT_A_TIME`, even if each is as long as all together.
     """
-    chunks = [chunk for chunk in _chunks(parquet.metadata) if chunk.path_in_schema.split(".")[0] in names]
-    packed, advice = sum(chunk.total_compressed_size for chunk in chunks), "write it as CSV"
+    packed = file.path.stat().st_size
+    chunks = list(_chunks(parquet, names))
     texts = max((c.total_uncompressed_size for c in chunks if c.physical_type.endswith("BYTE_ARRAY")), default=1)
-    given = sum(max(chunk.total_uncompressed_size, 8 * chunk.num_values) for chunk in chunks)
-    require_bounded(file.name, packed, given, advice)
-    rows = max(1, min(ROWS_AT_A_TIME, TEXT_AT_A_TIME // max(texts, 1)))
-    given = 0
+    require_bounded(file.name, packed, 8 * sum(chunk.num_values for chunk in chunks), ADVICE)
+    rows, given = max(1, min(ROWS_AT_A_TIME, TEXT_AT_A_TIME // max(texts, 1))), 0
     for batch in parquet.iter_batches(rows, columns=names):
         given += batch.nbytes
-        require_bounded(file.name, packed, given, advice)
+        require_bounded(file.name, packed, given, ADVICE)
         yield from batch.to_pylist()
 
 
-def _chunks(metadata: Any) -> Iterator[Any]:
-    for group in map(metadata.row_group, range(metadata.num_row_groups)):
-        yield from map(group.column, range(metadata.num_columns))
+def _chunks(parquet: Any, names: list[str]) -> Iterator[Any]:
+    """What the footer says of these columns, in every group of rows.
+
+    A row of each group is read first: of a column that the footer describes wrongly pyarrow raises an error then, but
+    ends the process where it is asked for the description.
+    """
+    paths = [parquet.schema.column(place).path for place in range(len(parquet.schema))]
+    places = [k for k, path in enumerate(paths) if any(path == name or path.startswith(f"{name}.") for name in names)]
+    for group in range(parquet.num_row_groups):
+        next(parquet.iter_batches(1, row_groups=[group], columns=names), None)
+        yield from map(parquet.metadata.row_group(group).column, places)
 
 
 def _numeric(parquet: Any) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import subprocess
 import sys
 import tracemalloc
 from collections.abc import Mapping, Sequence
@@ -154,6 +155,19 @@ def test_a_small_file_that_stands_for_a_huge_table_is_refused_before_it_is_unpac
             read(Parquet(), path)
         assert tracemalloc.get_traced_memory()[1] < 2**28
         tracemalloc.stop()
+
+
+def test_a_footer_that_lies_of_its_columns_does_not_end_the_process(tmp_path):
+    """Found by mutation: asked for such a column, pyarrow aborts."""
+    from tests.runs.fuzzing.case import broken
+
+    seed, content = broken(7006223)
+    assert seed.name.endswith(".parquet")
+    (tmp_path / "a.parquet").write_bytes(content)
+    script = f"from sde_grpo.runs import read_run; read_run({str(tmp_path / 'a.parquet')!r})"
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert ended.returncode == 1
+    assert "InputError: a.parquet: the parquet file cannot be read" in ended.stderr
 
 
 def test_the_extra_is_named(tmp_path, monkeypatch):

@@ -7,13 +7,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sde_grpo.errors import NothingToFitError
+from sde_grpo.errors import NothingToFitError, require
 from sde_grpo.runs.checks import no_trajectory, require_range
 from sde_grpo.runs.restarts import Restarts, average_repeats, describe
 from sde_grpo.runs.run import Run, Series
 from sde_grpo.runs.settings import Settings, warn_of_unit
 from sde_grpo.runs.source import safe
 from sde_grpo.runs.table import Places, Vector
+
+LARGEST_REWARD = 1e50  # beyond it sums of squares are not far from overflow
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,10 +42,17 @@ def assemble(
     `window` is the number of steps that one logged value averages over, None where each belongs to its own step;
     `row_steps` are the steps of all training rows, with a reward or without.
 
-    Raises `NothingToFitError` where no reward is left, and `InputError` for one outside a declared range.
+    Raises `NothingToFitError` where no reward is left, and `InputError` for one outside a declared range or without
+    bounds.
     """
     steps, reward, cleaning = _clean(source, logged, restarts)
     settings.warnings[:0] = cleaning
+    largest = float(np.abs(reward).max())
+    require(
+        largest <= LARGEST_REWARD,
+        f"{source}: the column {safe(logged.reward_column)} reaches {largest:.3g}, which is no reward; name another "
+        "with --reward-column.",
+    )
     known = settings.configuration
     if known.reward_range is not None:
         require_range(source, steps, reward, *known.reward_range)

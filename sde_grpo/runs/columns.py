@@ -97,6 +97,8 @@ def _others(table: Table, rows: Mask, present: list[str]) -> list[str]:
 def _no_reward(table: Table, source: str, given: str | None) -> str:
     if given is not None:
         return f"{source}: the column {given!r} holds no value; name another with --reward-column."
+    if empty := [name for name in table.with_role("reward") if not table[name].filled.any()]:
+        return f"{source}: the column {safe(empty[0])} holds no number; name another with --reward-column."
     numeric = [name for name, is_number in table.names.items() if is_number]
     alike = [name for name in numeric if any(word in name.lower() for word in REWARD_WORDS)]
     found = f"columns that look like one are {listed(alike)}" if alike else f"the numeric columns are {listed(numeric)}"

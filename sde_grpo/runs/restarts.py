@@ -8,14 +8,15 @@ their steps logged twice, are sorted.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sde_grpo.errors import InputError
+from sde_grpo.errors import require
 from sde_grpo.runs.table import Mask, Places, Vector
 
 MOST_RESTARTS = 0.25
+MOST_LOST = 0.5
 MOST_LATE = 1_000  # more places than that are no restarts, where no step is logged twice
 LATE_ROWS = 2  # rows that a late one may come after and still be late, rather than the first of a restarted run
 
@@ -48,27 +49,28 @@ def find_restarts(numbers: Places, steps: Vector, source: str) -> Restarts:
     back = np.flatnonzero(np.diff(steps) < 0) + 1
     if not len(back):
         return NO_RESTARTS
-    unique = len(np.unique(steps)) == len(steps)
-    if len(back) > MOST_RESTARTS * len(steps):
-        if unique:
-            return Restarts(NO_RESTARTS.rows, NO_RESTARTS.left, NO_RESTARTS.steps, shuffled=len(back))
-        raise InputError(
+    often = len(back) > MOST_RESTARTS * len(steps)
+    if len(np.unique(steps)) < len(steps):
+        require(
+            not often,
             f"{source}: the step goes back {len(back)} times in {len(steps)} rows, so they are not in the order of "
             "time. Sort the rows by step, name another column with --step-column, or, where several runs alternate, "
-            "keep the rows of one."
+            "keep the rows of one.",
         )
-    if unique and len(back) > MOST_LATE:
-        return Restarts(NO_RESTARTS.rows, NO_RESTARTS.left, NO_RESTARTS.steps, shuffled=len(back))
-    if unique:  # late rows pass few others, and these are not logged again
-        ahead = np.maximum.accumulate(steps)
-        overtaken = [int((steps[max(0, b - LATE_ROWS - 1) : b] > steps[b]).sum()) for b in back]
-        late = [
-            o <= LATE_ROWS and not (steps[b + 1 : b + 2] < ahead[b]).any() for b, o in zip(back, overtaken, strict=True)
-        ]
-        back, shuffled = back[~np.array(late)], sum(late)
-    else:
-        shuffled = 0
-    return Restarts(numbers[back], steps[back - 1], steps[back], shuffled)
+        return Restarts(numbers[back], steps[back - 1], steps[back])
+    out_of_order = replace(NO_RESTARTS, shuffled=len(back))
+    if often or len(back) > MOST_LATE:
+        return out_of_order
+    # Late rows pass few others, and these are not logged again.
+    ahead = np.maximum.accumulate(steps)
+    overtaken = [int((steps[max(0, b - LATE_ROWS - 1) : b] > steps[b]).sum()) for b in back]
+    late = np.array(
+        [o <= LATE_ROWS and not (steps[b + 1 : b + 2] < ahead[b]).any() for b, o in zip(back, overtaken, strict=True)]
+    )
+    legs = back[~late]
+    restarts = Restarts(numbers[legs], steps[legs - 1], steps[legs], int(late.sum()))
+    # Without a step logged twice, what would replace most of the log is no restarted run.
+    return restarts if restarts.lost(numbers, steps).mean() <= MOST_LOST else out_of_order
 
 
 def average_repeats(steps: Vector, values: Vector) -> tuple[Vector, Vector]:

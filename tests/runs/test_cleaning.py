@@ -69,6 +69,13 @@ def test_rows_in_another_order_are_sorted():
     assert warning.startswith("The step goes back 29 times, but no step is logged twice: the rows were out of order")
 
 
+def test_rows_in_a_regular_other_order_are_sorted():
+    order = np.array([(7 * k) % 60 for k in range(60)])
+    run = run_from_arrays(order, curve(60)[order])
+    np.testing.assert_array_equal(run.reward, curve(60))
+    assert any("were sorted" in sentence for sentence in run.warnings)
+
+
 def test_a_late_row_is_no_restart():
     steps = np.arange(30)
     steps[[10, 11]] = steps[[11, 10]]
@@ -100,6 +107,13 @@ def test_constant_and_almost_constant(value, zero):
         run_from_arrays(range(40), reward)
     reward[30] = 0.75
     assert len(run_from_arrays(range(40), reward).reward) == 40
+
+
+def test_rewards_without_bounds():
+    with pytest.raises(InputError, match=r"the column reward reaches 1e\+300, which is no reward"):
+        run_from_arrays(range(30), 1e300 * np.linspace(0, 1, 30))
+    tiny = run_from_arrays(range(60), 1e-300 * curve(60))
+    assert tiny.refusals == ()
 
 
 def test_no_finite_reward(tmp_path):

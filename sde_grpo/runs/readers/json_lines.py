@@ -24,7 +24,10 @@ class JsonLines:
     format = "JSON Lines"
 
     def recognises(self, source: Source) -> bool:
-        return holds_rows(source)
+        if not _opens_object(source.head.lstrip()):
+            return False
+        lines = first_lines(source, 2)
+        return len(lines) == 2 and _opens_object(lines[0]) and (_opens_object(lines[1]) or is_object(lines[0]))
 
     def read(self, source: Source, wanted: frozenset[str]) -> Log:
         builder = TableBuilder(wanted)
@@ -41,14 +44,6 @@ class JsonLines:
         return Log(builder.table(), "line", warnings=tuple(warnings))
 
 
-def holds_rows(source: Source) -> bool:
-    """Whether there is one object a line, rather than one in all: by the first two lines, however long they are."""
-    if not _opens_object(source.head.lstrip()):
-        return False
-    lines = first_lines(source, 2)
-    return len(lines) == 2 and _opens_object(lines[0]) and (_opens_object(lines[1]) or _is_object(lines[0]))
-
-
 def first_lines(source: Source, most: int) -> list[bytes]:
     """The first lines that are not empty; none of a file that cannot be read as lines."""
     try:
@@ -56,6 +51,14 @@ def first_lines(source: Source, most: int) -> list[bytes]:
         return list(islice((line for line in lines if line), most))
     except InputError:
         return []
+
+
+def is_object(line: bytes) -> bool:
+    """Whether the line holds one whole object of JSON."""
+    try:
+        return isinstance(parse_line(line), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def objects(source: Source, warnings: list[str]) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -161,10 +164,3 @@ def _broken(source: Source, number: int, error: ValueError) -> InputError:
 def _opens_object(line: bytes) -> bool:
     """Whether it begins an object of JSON; the dicts that Python prints have single quotes."""
     return line.startswith(b"{") and line[1:].lstrip()[:1] in (b'"', b"}", b"")
-
-
-def _is_object(line: bytes) -> bool:
-    try:
-        return isinstance(parse_line(line), dict)
-    except (ValueError, RecursionError):
-        return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sde_grpo.errors import require
 from sde_grpo.runs.cells import number_or_none
 from sde_grpo.runs.readers.base import Log
-from sde_grpo.runs.readers.json_lines import holds_rows
+from sde_grpo.runs.readers.json_lines import first_lines, is_object
 from sde_grpo.runs.readers.json_text import HISTORY, parse_document, require_object
 from sde_grpo.runs.source import Source
 from sde_grpo.runs.table import TableBuilder
@@ -22,8 +22,10 @@ class TrainerState:
 
     def recognises(self, source: Source) -> bool:
         head = source.head.lstrip()
-        named = source.name.startswith("trainer_state.json")
-        return head.startswith(b"{") and (named or (b'"log_history"' in head and not holds_rows(source)))
+        if not head.startswith(b"{") or source.name.startswith("trainer_state.json"):
+            return head.startswith(b"{")
+        # ms-swift ends its JSON Lines with such an object.
+        return b'"log_history"' in head and not (len(lines := first_lines(source, 2)) == 2 and is_object(lines[0]))
 
     def read(self, source: Source, wanted: frozenset[str]) -> Log:
         state = parse_document(source.text(), source.name)

@@ -73,7 +73,7 @@ def _neighbours(steps: Vector) -> float | None:
     size = 1.4826 * float(np.median(np.abs(steps)))
     if size == 0:
         return None
-    steps = np.clip(steps, -3 * size, 3 * size)
+    steps = np.clip(steps / size, -3, 3)
     return float((steps[1:] * steps[:-1]).sum() / (steps * steps).sum())
 
 

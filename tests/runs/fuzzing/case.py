@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import signal
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +12,7 @@ from random import Random
 
 from sde_grpo.errors import InputError
 from sde_grpo.runs import read_runs
+from sde_grpo.runs.inspection import run_record
 from tests.runs.fuzzing.mutation import mutate
 from tests.runs.fuzzing.seeds import Seed, seeds
 
@@ -47,9 +50,11 @@ def attempt(folder: Path, seed: Seed, content: bytes) -> str:
 
 
 def _read(path: Path) -> str:
-    with _time_limit():
+    with _time_limit(), warnings.catch_warnings():
+        warnings.simplefilter("error")
         try:
             runs = read_runs(path)
+            json.dumps([run_record(run) for run in runs], allow_nan=False)
         except InputError as error:
             texts, outcome = [str(error)], "refused"
         else:

@@ -25,3 +25,14 @@ def slope_unit(name: str, values: NDArray[np.float64]) -> float:
     if name.startswith("log2_"):
         return 1.0
     return float(np.log(2.0)) if name.startswith("log_") else float(np.std(values))
+
+
+def scatters(kind: str) -> dict[str, float]:
+    """Widths of the half-normal scatters, in the order of the runs' parameters."""
+    return {
+        "fixed_point": SCATTER_FIXED_POINT[kind],
+        "log_curvature": SCATTER_LOG_CURVATURE,
+        "start": SCATTER_START[kind],
+        "log_inertia_ratio": SCATTER_LOG_INERTIA,
+        "fast_weight": SCATTER_FAST_WEIGHT,
+    }

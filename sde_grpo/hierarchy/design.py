@@ -74,24 +74,25 @@ def build_design(sweep: Sweep) -> SweepDesign:
     covariates = np.array([_unit(name, values) for name, values in sweep.covariates.items()]).T
     order = np.unique(np.asarray(sweep.orders), return_inverse=True)[1]
     per_value = np.where(np.isfinite(size * prompts), size * prompts, 1.0) * averaged
-    fields = SweepDesign(
-        reward=reward,
-        observed=observed,
-        time=time,
-        gaps=gaps,
-        gap_index=gap_index,
-        length=np.asarray(float(np.median([run.times[-1] - run.times[0] for run in runs]))),
-        covariates=covariates,
-        log2_group_size=_centred(np.log2(size)),
-        log_noise_drive=_centred(np.log(rate)),
-        offset_log_curvature=np.zeros(len(runs)),
-        offset_level=np.zeros(len(runs)),
-        averaged=averaged,
-        resolution=1.0 / per_value if binary else np.full(len(runs), 1e-3),
-        completions=(np.nan_to_num(size, nan=1.0), np.nan_to_num(prompts, nan=1.0)),
-        order=order,
-        orders=np.arange(order.max() + 1),
-        scale=Scale(*(np.asarray(value) for value in scale)),
+    f = jax.device_put
+    return SweepDesign(
+        reward=f(reward),
+        observed=f(observed),
+        time=f(time),
+        gaps=f(gaps),
+        gap_index=f(gap_index),
+        length=f(np.asarray(float(np.median([run.times[-1] - run.times[0] for run in runs])))),
+        covariates=f(covariates),
+        log2_group_size=f(_centred(np.log2(size))),
+        log_noise_drive=f(_centred(np.log(rate))),
+        offset_log_curvature=f(np.zeros(len(runs))),
+        offset_level=f(np.zeros(len(runs))),
+        averaged=f(averaged),
+        resolution=f(1.0 / per_value if binary else np.full(len(runs), 1e-3)),
+        completions=(f(np.nan_to_num(size, nan=1.0)), f(np.nan_to_num(prompts, nan=1.0))),
+        order=f(order),
+        orders=f(np.arange(order.max() + 1)),
+        scale=Scale(*(f(np.asarray(value)) for value in scale)),
         guide=Guide.none(len(runs)),
         link=sweep.link,
         noise=("design_effect" if binary else "dispersion") if bounded else "constant",
@@ -99,7 +100,6 @@ def build_design(sweep: Sweep) -> SweepDesign:
         paired=sweep.paired,
         tempered=bool(np.isfinite(size).all() and np.ptp(size) > 0),
     )
-    return jax.tree.map(jax.device_put, fields)
 
 
 def guided(design: SweepDesign) -> SweepDesign:

@@ -1,8 +1,8 @@
 """What each run says by itself, as a normal law: the coordinates in which a sweep is easy to sample.
 
 A run's five parameters theta_r (level, log tau, start, log q, weight of the fast mode) have the prior
-theta = mu + d eta, eta ~ N(0, I), with unknown centre mu and scatter d. Where the run tells them well, mu, d and eta are
-strongly tied to each other (non-centred); where it does not, centred chains meet a funnel. With the run's likelihood
+theta = mu + d eta, eta ~ N(0, I), with unknown centre mu and scatter d. Where the run tells them well, mu, d and eta
+are strongly tied to each other (non-centred); where it does not, centred chains meet a funnel. With the run's likelihood
 near exp(-theta' H theta/2 + h' theta), eta given mu and d has precision L L' = 1 + d H d and mean
 m = (L L')^-1 d (h - H mu). What is sampled is zeta,
 
@@ -132,19 +132,21 @@ def find_guide(design: SweepDesign) -> Guide:
             size = jnp.sum(jnp.where(seen, (y - unit) ** 2 / shape, 0.0)) / count + 1e-8
             return unit, size, shape
 
-        theta = centre
-        for _ in range(2):  # weights from the fit before
+        def refit(theta: Array) -> tuple[Array, Array, Array]:
+            """Best fit with the weights of `theta`, and its residuals and their slopes in these weights."""
             _, size, shape = noise(theta)
             weight = jnp.where(seen, 1 / jnp.sqrt(size * shape), 0.0)
 
-            def data(theta: Array, weight=weight) -> Array:
+            def data(theta: Array) -> Array:
                 return (y - _curve(theta, time, design.link)) * weight
 
-            theta, _ = _best(lambda t: jnp.concatenate([data(t), (t - centre) / narrow]), theta)  # noqa: B023
-        jacobian = jax.jacfwd(data)(theta)
+            theta, _ = _best(lambda t: jnp.concatenate([data(t), (t - centre) / narrow]), theta)
+            return theta, data(theta), jax.jacfwd(data)(theta)
+
+        theta, residual, jacobian = refit(refit(centre)[0])
         information = jacobian.T @ jacobian
         _, size, _ = noise(theta)
-        return information, information @ theta - jacobian.T @ data(theta), jnp.log(size * averaged), count / 2
+        return information, information @ theta - jacobian.T @ residual, jnp.log(size * averaged), count / 2
 
     information, score, log_noise, noise_information = jax.vmap(one)(y, seen, time, counts, design.averaged)
     ok = jnp.isfinite(information).all((1, 2)) & jnp.isfinite(score).all(1) & jnp.isfinite(log_noise)

@@ -8,7 +8,6 @@ few that the runs share get a dense metric.
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +21,7 @@ from tqdm import tqdm
 from sde_grpo.hierarchy.design import SweepDesign
 from sde_grpo.hierarchy.sweep_model import sweep_model
 from sde_grpo.inference.engine import Draws, convergence
+from sde_grpo.likelihood.links import to_unit
 from sde_grpo.programs import Program
 
 CHAINS = 4
@@ -44,13 +44,9 @@ def _start(key: Array, design: SweepDesign) -> Values:
     key_shared, key_more = jax.random.split(key)
     centre = design.guide.centre + 0.1 * jax.random.normal(key_shared, (5,))
     names = ("fixed_point_unit", "log_relaxation_time", "start_unit", "log_inertia_ratio", "fast_weight")
-    unit = jax.nn.sigmoid if design.link == "logit" else (lambda z: z)
-    if design.bounded:
-        unit_in = lambda z: jnp.clip(unit(z), 0.01, 0.99)  # noqa: E731
-    else:
-        unit_in = unit
-    for i, name in enumerate(names):
-        drawn[name] = unit_in(centre[i]) if name.endswith("unit") else centre[i]
+    for value, name in zip(centre, names, strict=True):
+        inside = jnp.clip(to_unit(design.link, value), 0.01, 0.99) if design.bounded else value
+        drawn[name] = inside if name.endswith("unit") else value
     for i, name in enumerate(drawn):
         noise = jax.random.normal(jax.random.fold_in(key_more, i), jnp.shape(drawn[name]))
         if name.startswith("slope_"):
@@ -60,28 +56,27 @@ def _start(key: Array, design: SweepDesign) -> Values:
     return unconstrain_fn(sweep_model, args, {}, drawn)
 
 
-def _kernel(design: SweepDesign) -> tuple[NUTS, Values]:
+def _kernel(design: SweepDesign) -> NUTS:
     args = (design, design.reward)
     example = _start(jax.random.key(0), design)
-    kernel = NUTS(
+    return NUTS(
         potential_fn=lambda z: potential_energy(sweep_model, args, {}, z),
         target_accept_prob=ACCEPTANCE,
         max_tree_depth=DEPTH,
-        dense_mass=[tuple(name for name in example if name not in _NORMAL)],
+        dense_mass=[tuple(name for name in example if name not in _NORMAL)],  # pyright: ignore[reportArgumentType]
     )
-    return kernel, example
 
 
 @Program
 def _begin(keys: Array, design: SweepDesign) -> HMCState:
-    kernel, _ = _kernel(design)
+    kernel = _kernel(design)
     return kernel.init(keys, WARMUP * BLOCK, jax.vmap(lambda k: _start(k, design))(keys), (), {})
 
 
 @Program
 def _block(state: HMCState, design: SweepDesign) -> tuple[HMCState, dict[str, Array]]:
     """`BLOCK` transitions of every chain; what is recorded has axes (draw, chain)."""
-    kernel, _ = _kernel(design)
+    kernel = _kernel(design)
     kernel.init(state.rng_key, WARMUP * BLOCK, state.z, (), {})  # builds the kernel's functions; the result is not used
 
     def one(state: HMCState, _: None) -> tuple[HMCState, dict[str, Array]]:

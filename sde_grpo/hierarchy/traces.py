@@ -82,7 +82,7 @@ class SweepTraces(dist.Distribution):
         return jnp.sum(each) + completed
 
     def sample(self, key: Array | None, sample_shape: tuple[int, ...] = ()) -> Float[Array, "... run step"]:
-        """Replicated traces: each run's mean and fluctuation, then the sampling noise, part of it shared (u is zeta)."""
+        """Replicated traces: each run's mean and fluctuation, then the noise, part of it shared (u is zeta)."""
         assert key is not None
         if sample_shape:
             draw = self.sample

@@ -64,12 +64,12 @@ def evaluate(sweep: Sweep, design: SweepDesign, sites: Sites) -> Evaluated:
         "mean_relaxation_time": np.exp(sites["log_relaxation_time"]),
         "mean_fixed_point": low + width * sites["fixed_point_unit"],
     }
-    for name, values in sites.items():
-        if name.startswith("scatter_") or name in ("temperature_exponent", "shared_fraction", "prompt_correlation"):
-            posterior[name] = values
+    kept = ("temperature_exponent", "shared_fraction", "prompt_correlation")
+    posterior |= {name: values for name, values in sites.items() if name.startswith("scatter_") or name in kept}
     draws = level.shape[1]
     thin = np.linspace(0, draws - 1, min(PREDICTIVE_DRAWS, draws)).astype(int)
-    curve = [sites[f"run_{n}"][:, thin][..., None] for n in ("b", "k", "displacement", "velocity", "level")]
-    moved = np.asarray(_displacement(*curve[:4], np.asarray(design.time)))
+    names = ("b", "k", "displacement", "velocity", "level")
+    b, k, x0, v0, end = (sites[f"run_{name}"][:, thin][..., None] for name in names)
+    moved = np.asarray(_displacement(b, k, x0, v0, np.asarray(design.time)))
     places = [np.flatnonzero(seen) for seen in np.asarray(jax.device_get(design.observed))]
-    return Evaluated(posterior, low + width * unit_of(curve[4] + moved), places)
+    return Evaluated(posterior, low + width * unit_of(end + moved), places)

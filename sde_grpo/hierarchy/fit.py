@@ -63,7 +63,7 @@ class SweepFit:
         """Read a file that `save` wrote."""
         tree = load_tree(Path(path))
         kept = json.loads(tree.attrs["sde_grpo"])["sweep"]
-        fields = {name: tuple(v) if isinstance(v := kept[name], list) else v for name in _FIELDS}
+        fields: dict[str, Any] = {name: tuple(v) if isinstance(v := kept[name], list) else v for name in _FIELDS}
         size = kept["group_size"]
         sweep = Sweep(
             runs=tuple(run_from_dict(run) for run in kept["runs"]),

@@ -2,7 +2,7 @@
 
 A run's five parameters theta_r (level, log tau, start, log q, weight of the fast mode) have the prior
 theta = mu + d eta, eta ~ N(0, I), with unknown centre mu and scatter d. Where the run tells them well, mu, d and eta
-are strongly tied to each other (non-centred); where it does not, centred chains meet a funnel. With the run's likelihood
+are strongly tied to each other; where it does not, centred chains meet a funnel. With the run's likelihood
 near exp(-theta' H theta/2 + h' theta), eta given mu and d has precision L L' = 1 + d H d and mean
 m = (L L')^-1 d (h - H mu). What is sampled is zeta,
 

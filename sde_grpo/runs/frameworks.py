@@ -46,7 +46,7 @@ class Stated:
             return
         if known:
             self.values |= known
-            self.keys[name] = ", ".join(keys)
+            self.keys[name] = ", ".join(map(safe, keys))
 
 
 class Keys:

@@ -222,6 +222,14 @@ def test_hostile_and_foreign_files_are_passed_over(tmp_path, name, content, monk
     assert not (tmp_path / "trap").exists()
 
 
+def test_the_key_a_setting_came_from_is_safe_to_show(tmp_path):
+    nasty = "\x1b]0;owned\x07" + "x" * 30_000
+    (tmp_path / "config.json").write_text(json.dumps({nasty: {"num_generations": 4}}))
+    origin = read_run(write_csv(tmp_path / "log.csv", rows())).provenance["group_size"]
+    assert origin.isprintable()
+    assert len(origin) < 200
+
+
 def test_links_are_not_followed(tmp_path):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "config.json").write_text('{"group_size": 4}')
